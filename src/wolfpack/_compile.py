@@ -1,0 +1,197 @@
+"""Compile the library's loops for one problem, and keep the result on disk.
+
+The loops (`stores`, `steps`, `gap`, `engines.serial`) are ordinary modules that call a
+problem's functions by name: `oracle`, `add`, `slope`... `specialise` writes a copy of
+their source into the cache folder, under a name made of everything that the machine
+code depends on, and binds those names to the functions of the problem at hand. Numba
+then inlines them, and its disk cache works for a user's problem as for ours: closures
+and functions passed as arguments would be compiled again in each process.
+
+A plain Python callable among the functions switches the whole set to the uncompiled
+originals (`py_func`): same source, same result, no compiler.
+"""
+
+import hashlib
+import inspect
+import os
+import sys
+import tempfile
+import types
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+
+# Fused multiply-add and nothing else: `nnan` would delete the loops' tests for NaN, and
+# `reassoc` would let each compilation sum in an order of its own.
+FASTMATH = {"contract"}
+
+_OPTIONS = {"nogil": True, "forceinline": True, "error_model": "numpy", "fastmath": FASTMATH}
+# What Python calls is `entry`, cached on disk with all that it calls, which is `jit`.
+jit = numba.njit(**_OPTIONS)
+entry = numba.njit(cache=True, **_OPTIONS)
+
+_bound: dict[str, types.SimpleNamespace] = {}
+
+
+def is_compiled(function: Callable) -> bool:
+    """Whether `function` came from `numba.njit`."""
+    return isinstance(function, Dispatcher)
+
+
+def specialise(
+    modules: Sequence[types.ModuleType], names: Mapping[str, Any]
+) -> types.SimpleNamespace:
+    """Bind the functions and constants in `names` into copies of `modules`.
+
+    Later modules see what earlier ones define. Returns everything they define, by
+    name, and `compiled`: False when a plain Python function was among `names`.
+    """
+    compiled = all(
+        is_compiled(value) for value in names.values() if inspect.isroutine(value)
+    )
+    digest = Fingerprint()
+    for module in modules:
+        digest.add(Path(str(module.__file__)).read_bytes())
+    for name in sorted(names):
+        digest.add(name)
+        digest.add(names[name])
+    key = f"{digest.hexdigest()}_{'native' if compiled else 'python'}"
+    if key not in _bound:
+        bound = dict(names)
+        for module in modules:
+            bound.update(_bind(module, bound, key, compiled))
+        _bound[key] = types.SimpleNamespace(**bound, compiled=compiled)
+    return _bound[key]
+
+
+def _bind(
+    module: types.ModuleType, names: Mapping[str, Any], key: str, compiled: bool
+) -> dict[str, Any]:
+    source = Path(str(module.__file__)).read_text(encoding="utf-8")
+    short = module.__name__.rpartition(".")[2]
+    path = _write_once(cache_folder() / key / f"{short}.py", source)
+    copy = types.ModuleType(f"_wolfpack_{key}_{short}")
+    copy.__file__ = str(path)
+    sys.modules[copy.__name__] = copy  # Numba's cache looks functions up by module
+    exec(compile(source, str(path), "exec"), copy.__dict__)
+    space = copy.__dict__
+    own = {
+        name: value
+        for name, value in space.items()
+        if is_compiled(value) and value.py_func.__module__ == copy.__name__
+    }
+    if not compiled:
+        own = {name: value.py_func for name, value in own.items()}
+        space.update(own)
+    space.update({name: names[name] for name in names if name in space})
+    return {name: value for name, value in own.items() if name not in names}
+
+
+def cache_folder() -> Path:
+    """Where compiled loops are kept: `WOLFPACK_CACHE` or the user's cache folder."""
+    given = os.environ.get("WOLFPACK_CACHE")
+    if given:
+        return Path(given) / "loops"
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("wolfpack")) / "loops"
+
+
+def _write_once(path: Path, text: str) -> Path:
+    """Write atomically, and only if absent: Numba's cache keys on the file's date."""
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(temporary, path)
+    except OSError:  # a read-only home: compile again in each process
+        if path.is_relative_to(tempfile.gettempdir()):
+            raise
+        folder = Path(tempfile.gettempdir()) / f"wolfpack-{os.getuid()}"
+        return _write_once(folder / path.parent.name / path.name, text)
+    return path
+
+
+class Fingerprint:
+    """A hash of all that the meaning of a function depends on.
+
+    Its bytecode and constants, and, followed to the end, the globals and closure
+    cells it names: other functions, numbers, arrays. Comments do not count; editing
+    an oracle, or a constant it reads, does.
+    """
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._seen: set[int] = set()
+        self.add((sys.version_info[:2], numba.__version__))
+
+    def hexdigest(self) -> str:
+        """Return the fingerprint of what was added so far."""
+        return self._hash.hexdigest()
+
+    def add(self, value: Any) -> None:
+        """Add a function, a constant, an array or a nest of them."""
+        if is_compiled(value):
+            options = value.targetoptions
+            self._text(f"njit {[(key, _stable(options[key])) for key in sorted(options)]}")
+            value = value.py_func
+        if inspect.isfunction(value):
+            self._function(value)
+        elif isinstance(value, types.CodeType):
+            self._code(value)
+        elif isinstance(value, np.ndarray):
+            self._text(f"array {value.dtype} {value.shape}")
+            self._hash.update(np.ascontiguousarray(value).tobytes())
+        elif isinstance(value, tuple | list | frozenset | set):
+            items = value if isinstance(value, tuple | list) else sorted(map(repr, value))
+            self._text(f"{type(value).__name__} {len(value)}")
+            for item in items:
+                self.add(item)
+        elif isinstance(value, bytes):
+            self._hash.update(value)
+        elif isinstance(value, types.ModuleType | type):
+            self._text(f"{value.__name__} {getattr(value, '_fields', '')}")
+        elif hasattr(value, "_defn"):  # a Numba intrinsic
+            self.add(value._defn)
+        else:
+            self._text(f"{type(value).__name__} {value!r}")
+
+    def _text(self, text: str) -> None:
+        self._hash.update(text.encode() + b"\0")
+
+    def _function(self, function: types.FunctionType) -> None:
+        if id(function) in self._seen:
+            return
+        self._seen.add(id(function))
+        self._text(function.__qualname__)
+        self._code(function.__code__)
+        self.add(function.__defaults__ or ())
+        for cell in function.__closure__ or ():
+            self.add(cell.cell_contents)
+
+        for name in sorted(_names(function.__code__)):
+            if name in function.__globals__:
+                self._text(name)
+                self.add(function.__globals__[name])
+
+    def _code(self, code: types.CodeType) -> None:
+        self._hash.update(code.co_code)
+        self._text(f"{code.co_names} {code.co_varnames}")
+        for constant in code.co_consts:
+            self.add(constant)
+
+
+def _stable(option: Any) -> Any:
+    return sorted(option) if isinstance(option, set) else option
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Return the global names that a function and those nested in it may read."""
+    nested = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return set(code.co_names).union(*(_names(c) for c in nested))

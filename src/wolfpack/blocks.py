@@ -1,0 +1,142 @@
+"""A problem from a start, a gradient and a set: v is x itself, and A the identity."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolfpack._compile import is_compiled, jit
+from wolfpack.problem import Problem, ProblemError
+from wolfpack.sets import Set
+
+
+class Blocks(NamedTuple):
+    """The set's parameters, and the extra arguments of the gradient."""
+
+    params: Any
+    args: tuple
+
+
+@jit
+def add(data, i, atom, scale, out):
+    """x_(i) += scale s."""
+    for j in range(atom.size):
+        out[i, j] += scale * atom[j]
+    return 0.0
+
+
+@jit
+def touched(data, i, rows):
+    """Block i touches row i."""
+    rows[0] = i
+    return 1
+
+
+def from_blocks(
+    x0: np.ndarray,
+    gradient: Callable,
+    set: Set,  # noqa: A002
+    *,
+    value: Callable | None = None,
+    args: tuple = (),
+    quadratic: bool = False,
+    scale: float = 1.0,
+) -> Problem:
+    """Return the problem min f(x), x_(i) in `set`, for f known by its gradient.
+
+    Parameters
+    ----------
+    x0 : array of shape (n, m)
+        A feasible start: n blocks of m entries. A matrix block is given flattened.
+    gradient : function (x, i, *args) -> array of m
+        The partial gradient of f with respect to block i, at the whole x. With
+        `numba.njit` the loops are compiled; plain Python works too, slower.
+    set : Set
+        `simplex()`, `l1_ball()`, `l2_ball()`, `linf_ball()`, `lp_ball()`, `box()` or
+        `nuclear_ball()`: the same for all blocks, or with one radius a block.
+    value : function (x, *args) -> float, optional
+        f(x). Without it the objective is reported as NaN; the gap never needs it.
+    args : tuple
+        Arrays and numbers that `gradient` and `value` need.
+    quadratic : bool
+        Say so if f is quadratic: a line search then takes two gradients.
+    scale : float
+        What `tol` is relative to.
+
+    Returns
+    -------
+    Problem
+        `Result.solution` is x.
+
+    Examples
+    --------
+    The point of two simplices nearest to a target sum:
+
+    >>> import numba, numpy as np, wolfpack
+    >>> @numba.njit
+    ... def gradient(x, i, target):
+    ...     return x.sum(axis=0) - target
+    >>> problem = wolfpack.from_blocks(
+    ...     np.eye(2, 3), gradient, wolfpack.simplex(), quadratic=True,
+    ...     args=(np.array([0.5, 0.5, 1.0]),))
+    >>> x = wolfpack.solve(problem, tol=1e-6, max_epochs=1000, rng=0).solution
+    >>> x.sum(axis=0).round(2).tolist()
+    [0.5, 0.5, 1.0]
+    """
+    x0 = np.array(x0, dtype=np.float64, order="C")
+    if x0.ndim != 2 or x0.size == 0:
+        raise ProblemError(f"x0 must have shape (n blocks, m entries), not {x0.shape}.")
+    if not callable(gradient):
+        raise ProblemError("gradient must be a function (x, i, *args) -> array.")
+    if not isinstance(set, Set):
+        given = type(set).__name__
+        raise ProblemError(f"set must be a wolfpack set like simplex(), not {given}.")
+    minimise, inside = set.minimise, set.contains
+
+    def oracle(data, shared, i, atom, work):
+        slope = gradient(shared, i, *data.args)
+        minimise(data.params, i, slope, atom)
+        return np.dot(slope, atom)
+
+    def score(data, shared, i, atom):
+        return np.dot(gradient(shared, i, *data.args), atom)
+
+    def contains(data, i, atom):
+        return inside(data.params, i, atom, 1e-9)
+
+    def slope(data, shared, direction, rows, gamma):
+        # At gamma = 0 v stays as it is; else only its moved rows change, for a moment.
+        total = 0.0
+        before = shared[rows]
+        if gamma != 0.0:
+            for r in rows:
+                shared[r] += gamma * direction[r]
+        for r in rows:
+            total += np.dot(gradient(shared, r, *data.args), direction[r])
+        if gamma != 0.0:
+            for k in range(len(rows)):
+                shared[rows[k]] = before[k]
+        return total
+
+    def objective(data, shared):
+        return value(shared, *data.args)  # pyright: ignore[reportOptionalCall]
+
+    given = [gradient] if value is None else [gradient, value]
+    native = all(is_compiled(function) for function in given)
+    compiled = jit if native else (lambda function: function)
+    return Problem(
+        data=Blocks(set.params, tuple(args)),
+        shared=np.zeros_like(x0),
+        start=x0,
+        oracle=compiled(oracle),
+        score=compiled(score),
+        add=add,
+        slope=compiled(slope),
+        value=None if value is None else compiled(objective),
+        contains=compiled(contains),
+        touched=touched,
+        max_rows=1,
+        quadratic=quadratic,
+        scale=scale,
+        name=f"from_blocks over {set.name}",
+    )

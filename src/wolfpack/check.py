@@ -1,0 +1,231 @@
+"""Try a problem on a few blocks before any compiled loop starts.
+
+In compiled code a wrong index writes over foreign memory and a typing error is a page
+of compiler output. So each function first runs alone, compiled with bounds checking,
+and what it returns is compared with what the other functions say about the same atom.
+"""
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core.errors import NumbaError
+
+from wolfpack import _compile, _slots
+from wolfpack.problem import OPTIONAL, REQUIRED, Problem, ProblemError
+
+
+def check(problem: Problem) -> None:
+    """Raise `ProblemError` if a function of `problem` misbehaves on its data."""
+    _check_arrays(problem)
+    functions = {}
+    for name in REQUIRED + OPTIONAL:
+        function = getattr(problem, name)
+        if function is None and name in REQUIRED:
+            raise ProblemError(f"{name} is missing: a Problem needs {_list(REQUIRED)}.")
+        if function is not None:
+            _check_signature(name, function)
+            functions[name] = bounds_checked(function)
+    n = problem.n_blocks
+    for i in sorted({0, n // 2, n - 1}):
+        _Block(problem, functions, i).check()
+
+
+def _check_arrays(problem: Problem) -> None:
+    shared, start, offsets = problem.shared, problem.start, problem.offsets
+    for name, array in (("shared", shared), ("start", start)):
+        if not isinstance(array, np.ndarray):
+            given = type(array).__name__
+            raise ProblemError(f"{name} must be a NumPy array, but is a {given}.")
+        if not array.flags.c_contiguous:
+            raise ProblemError(f"{name} must be C-contiguous: np.ascontiguousarray it.")
+        if array.size == 0:
+            raise ProblemError(f"{name} is empty: there is nothing to solve.")
+        if not np.isfinite(array).all():
+            raise ProblemError(f"{name} holds NaN or infinity; make it finite.")
+    if shared.dtype not in (np.float32, np.float64):
+        raise ProblemError(f"shared must be float32 or float64, but is {shared.dtype}.")
+    if offsets is None:
+        if start.ndim != 2 or start.dtype.kind != "f":
+            raise ProblemError(
+                "without offsets, start must be a float array (n blocks, m entries), "
+                f"but is {start.dtype} of shape {start.shape}."
+            )
+        return
+    if start.ndim != 1 or len(offsets) < 2 or offsets[-1] != len(start):
+        raise ProblemError(
+            f"with offsets, start must be one-dimensional with offsets[-1] entries; "
+            f"offsets end at {offsets[-1]}, start has shape {start.shape}."
+        )
+    if (np.diff(offsets) < 1).any() or offsets[0] != 0:
+        raise ProblemError("offsets must start at 0 and increase: no atom is empty.")
+
+
+def _check_signature(name: str, function: Callable) -> None:
+    needed = list(inspect.signature(getattr(_slots, name)).parameters)
+    python = function.py_func if _compile.is_compiled(function) else function  # pyright: ignore
+    try:
+        inspect.signature(python).bind(*needed)
+    except TypeError:
+        given = inspect.signature(python)
+        raise ProblemError(
+            f"{name}{given} cannot be called as {name}({', '.join(needed)})."
+        ) from None
+
+
+class _Block:
+    """The checks on one block."""
+
+    def __init__(self, problem: Problem, functions: dict[str, Callable], i: int) -> None:
+        self.problem, self.functions, self.i = problem, functions, i
+        self.v = problem.shared.copy()
+        self.precise = 1e-6 if self.v.dtype == np.float64 else 1e-3
+
+    def call(self, name: str, *args: Any) -> Any:
+        """Call a function; turn what goes wrong into a sentence."""
+        where = f"{name} on block {self.i}"
+        try:
+            return self.functions[name](*args)
+        except NumbaError as error:
+            raise ProblemError(f"{name} does not compile: {_reason(error)}") from error
+        except IndexError as error:
+            raise ProblemError(
+                f"{where} reads or writes outside an array ({error}); check its "
+                "indices against the shapes of data, shared and atom."
+            ) from error
+        except Exception as error:
+            raise ProblemError(
+                f"{where} raised {type(error).__name__}: {error}"
+            ) from error
+
+    def number(self, name: str, *args: Any) -> float:
+        """Call a function that must return a finite number."""
+        result = self.call(name, *args)
+        try:
+            number = float(result)
+        except (TypeError, ValueError):
+            raise ProblemError(
+                f"{name} on block {self.i} returned {result!r}; it must return a number."
+            ) from None
+        if not np.isfinite(number):
+            raise ProblemError(
+                f"{name} on block {self.i} returned {number}; it must be finite."
+            )
+        return number
+
+    def check(self) -> None:
+        """Run the oracle, then hold the other functions against it."""
+        problem, data, i, v = self.problem, self.problem.data, self.i, self.v
+        point = np.zeros(problem.atom_size, problem.start.dtype)
+        if problem.offsets is None:
+            point[:] = problem.start[i]
+        else:
+            begin, end = problem.offsets[i : i + 2]
+            point[: end - begin] = problem.start[begin:end]
+        self.member(point, "start")
+        atom = np.zeros_like(point)
+        least = self.number("oracle", data, v, i, atom, problem.work())
+        if not np.isfinite(atom).all():
+            raise ProblemError(f"oracle wrote NaN or infinity into the atom of block {i}.")
+        self.member(atom, "oracle")
+        if not np.array_equal(v, problem.shared):
+            raise ProblemError("oracle wrote into shared; it may only read it.")
+        score = self.number("score", data, v, i, atom)
+        self.agree(least, score, "oracle returned {}, but score of its atom is {}")
+        other = self.number("score", data, v, i, point)
+        if least > other + self.precise * (abs(least) + abs(other)):
+            raise ProblemError(
+                f"oracle is no minimiser on block {i}: its atom scores {least:.6g}, the "
+                f"start scores {other:.6g}, which is lower. Is a sign the wrong way?"
+            )
+        self.line(atom, score)
+        if problem.minimiser is not None:
+            best = point.copy()
+            self.call("minimiser", data, v, i, best, problem.work())
+            self.member(best, "minimiser")
+
+    def line(self, atom: np.ndarray, score: float) -> None:
+        """Hold `add`, `slope` and `value` against `score` along one atom."""
+        problem, data, i, v = self.problem, self.problem.data, self.i, self.v
+        out = np.zeros(v.shape)
+        linear = self.number("add", data, i, atom, 1.0, out)
+        if not np.isfinite(out).all():
+            raise ProblemError(f"add wrote NaN or infinity for block {i}.")
+        double = np.zeros(v.shape)
+        self.number("add", data, i, atom, 2.0, double)
+        if not np.allclose(double, 2 * out, rtol=1e-4, atol=1e-12):
+            raise ProblemError(f"add on block {i} is not proportional to scale.")
+        rows = np.arange(len(v))
+        direction = out.astype(v.dtype)
+        slope = self.number("slope", data, v, direction, rows, 0.0)
+        self.agree(slope + linear, score, "slope and add give {}, but score gives {}")
+        if problem.touched is not None:
+            listed = np.zeros(problem.max_rows, np.int64)
+            count = int(self.number("touched", data, i, listed))
+            used = np.flatnonzero(out.reshape(len(out), -1).any(axis=1))
+            if not np.isin(used, listed[:count]).all():
+                raise ProblemError(f"touched leaves out rows that add wrote, block {i}.")
+        if problem.value is not None:
+            self.number("value", data, v)
+
+    def member(self, atom: np.ndarray, name: str) -> None:
+        """Refuse an atom outside M_i, where the problem can tell."""
+        if self.problem.contains is None:
+            return
+        if not self.call("contains", self.problem.data, self.i, atom):
+            raise ProblemError(
+                f"{name} gave a point of block {self.i} that contains() says is outside "
+                f"the feasible set: {np.array2string(atom, threshold=6)}"
+            )
+
+    def agree(self, one: float, two: float, sentence: str) -> None:
+        """Refuse two numbers that should be the same and are not."""
+        if abs(one - two) > self.precise * (1e-12 + abs(one) + abs(two)) + 1e-9:
+            text = sentence.format(f"{one:.8g}", f"{two:.8g}")
+            raise ProblemError(f"On block {self.i} {text}; they must be equal.")
+
+
+def bounds_checked(function: Callable) -> Callable:
+    """Compile a user's function, and those of the user's it calls, with checks."""
+    if not _compile.is_compiled(function):
+        return function
+    return _with_bounds(function, {})
+
+
+def _with_bounds(function: Any, done: dict[int, Any]) -> Any:
+    if not _compile.is_compiled(function):
+        return function
+    python = function.py_func
+    if python.__module__.startswith(("numba.", "wolfpack._", "numpy.")):
+        return function
+    if id(python) not in done:
+        done[id(python)] = function  # a recursive function meets itself
+        space = dict(python.__globals__)
+        for name in python.__code__.co_names:
+            if name in space:
+                space[name] = _with_bounds(space[name], done)
+        cells = tuple(
+            types.CellType(_with_bounds(cell.cell_contents, done))
+            for cell in python.__closure__ or ()
+        )
+        copy = types.FunctionType(
+            python.__code__, space, python.__name__, python.__defaults__, cells or None
+        )
+        copy.__module__ = python.__module__
+        done[id(python)] = numba.njit(copy, boundscheck=True)
+    return done[id(python)]
+
+
+def _reason(error: NumbaError) -> str:
+    """Return the lines of a Numba error that speak of the user's code."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    noise = ("Failed in", "During:", "This error", "- ", "* ", "Overload", "Known")
+    told = [line for line in lines if not line.startswith(noise) and line != "^"]
+    return " ".join(told[:4])
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:-1]) + " and " + names[-1]

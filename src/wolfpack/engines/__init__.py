@@ -1,0 +1,1 @@
+"""The paper's algorithms over one problem record, swapped by one argument."""

@@ -1,0 +1,209 @@
+"""One thread: BCFW, minibatch and batch Frank-Wolfe from one loop.
+
+Algorithm 1 of the paper with the server and its only worker in the same place, so that
+no update is delayed and none collides:
+
+    x <- x + gamma sum over S of (s_[i] - x_[i]),  s_(i) = argmin <s, grad_i f(x)>
+
+tau = |S| = 1 is BCFW, 1 < tau < n the minibatch variant, tau = n batch Frank-Wolfe. The
+comments carry the line numbers of Algorithm 1: 1-4 the server's, a-e the worker's.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from wolfpack._compile import entry, jit
+from wolfpack._slots import (
+    HAS_CONTAINS,
+    HAS_CURVATURE,
+    HAS_MINIMISER,
+    HAS_ROWS,
+    contains,
+    curvature,
+    minimiser,
+    oracle,
+    touched,
+)
+from wolfpack.sampling import GAP, draw, observe
+from wolfpack.steps import CONSTANT, LINE, OPEN_LOOP, closed_form, line_search, open_loop
+from wolfpack.stores.atoms import has_room, move, prepare, read_point, spread
+
+# Entries of `counts` and `sums`, which outlive a call of `run`.
+UPDATES, CALLS, CURRENT = 0, 1, 2
+GAPS, SEEN, MOVED = 0, 1, 2
+# Why `run` returned.
+DONE, GROW, NOT_A_NUMBER, INFEASIBLE = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Serial:
+    """One thread, no delay: the readable reference, and the same bits each time.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> wolfpack.Serial()
+    Serial()
+    """
+
+    reproducible = True
+
+    def prepare(self, problem, options):
+        """Return the scratch memory of one run."""
+        return Scratch.create(problem, options.batch_size)
+
+    def advance(self, run, until: int) -> int:
+        """Make updates until `until` of them are done; return why it ended."""
+        state, options = run.state, run.options
+        return run.kernels.run(
+            run.problem.data,
+            state.shared,
+            state.blocks,
+            state.average,
+            state.sampler,
+            state.rng,
+            state.counts,
+            state.sums,
+            run.scratch,
+            run.work,
+            options.plan,
+            until,
+        )
+
+
+class Scratch(NamedTuple):
+    """Memory that an update fills and leaves clean."""
+
+    chosen: np.ndarray  # S
+    atoms: np.ndarray  # s_(i) for i in S
+    gaps: np.ndarray  # g_(i) for i in S
+    direction: np.ndarray  # sum over S of A_i (s_(i) - x_(i))
+    rows: np.ndarray  # where it is not zero
+    own_rows: np.ndarray  # those of one block
+    stamps: np.ndarray  # which update met a row last
+
+    @classmethod
+    def create(cls, problem, batch_size: int) -> "Scratch":
+        """Make the scratch memory for updates of `batch_size` blocks."""
+        n_rows, width = len(problem.shared), problem.shared.shape[1:]
+        alone = batch_size == 1 and problem.curvature is not None
+        sparse = problem.touched is not None
+        return cls(
+            np.zeros(batch_size, np.int64),
+            np.zeros((batch_size, problem.atom_size), problem.start.dtype),
+            np.zeros(batch_size),
+            np.zeros((0 if alone else n_rows, *width), problem.shared.dtype),
+            np.arange(0 if alone else n_rows),
+            np.zeros(problem.max_rows if sparse else 0, np.int64),
+            np.full(n_rows if sparse else 0, -1),
+        )
+
+
+class Plan(NamedTuple):
+    """What stays the same over a run: n, the rule of the step, the sampling."""
+
+    n_blocks: int
+    rule: int
+    step_size: float
+    sampling: int
+    exact: bool
+
+
+@entry
+def run(
+    data, shared, blocks, average, sampler, rng, counts, sums, scratch, work, plan, until
+):
+    """Update until `counts[UPDATES]` is `until`; return why it ended."""
+    chosen, atoms, gaps = scratch.chosen, scratch.atoms, scratch.gaps
+    direction = scratch.direction
+    tau = chosen.size
+    alone = tau == 1 and (HAS_CURVATURE or plan.rule != LINE)
+    while counts[UPDATES] < until:
+        if not has_room(blocks, tau):
+            return GROW
+        k = counts[UPDATES]
+        n_rows = 0
+        linear = 0.0
+        draw(plan.sampling, sampler, rng, chosen)  # c. choose S
+        for j in range(tau):
+            i, atom = chosen[j], atoms[j]
+            counts[CURRENT] = i
+            counts[CALLS] += 1
+            if HAS_MINIMISER and plan.exact:
+                read_point(blocks, i, atom)
+                minimiser(data, shared, i, atom, work)
+            else:
+                oracle(data, shared, i, atom, work)  # d. s_(i)
+            if HAS_CONTAINS and not contains(data, i, atom):
+                return INFEASIBLE
+            gaps[j] = prepare(data, shared, blocks, i, atom, work)
+            if not abs(gaps[j]) < np.inf:
+                return NOT_A_NUMBER
+            if not alone:  # e. and 1. gather {i, s_(i)}
+                linear += spread(data, blocks, i, atom, 1.0, direction, work)
+                n_rows = meet_rows(data, i, scratch, n_rows, k)
+        if plan.rule == OPEN_LOOP:  # 2. gamma
+            gamma = open_loop(plan.n_blocks, tau, k)
+        elif plan.rule == CONSTANT:
+            gamma = plan.step_size
+        elif alone:
+            bend = curvature(data, blocks, chosen[0], atoms[0], work)
+            gamma = closed_form(gaps[0], bend)
+        else:
+            rows = scratch.rows[:n_rows]
+            gamma = line_search(data, shared, direction, rows, linear)[0]
+        if not gamma >= 0.0:
+            return NOT_A_NUMBER
+        weight = 0.5 * gamma * k * (k + 1.0)  # of this move in the average, see State
+        if alone:  # 3. v, where everybody reads it (line 4)
+            spread(data, blocks, chosen[0], atoms[0], gamma, shared, work)
+            if average.size > 0:
+                spread(data, blocks, chosen[0], atoms[0], weight, average, work)
+        else:
+            apply(direction, scratch.rows[:n_rows], gamma, weight, shared, average)
+        for j in range(tau):  # 3. x
+            move(blocks, chosen[j], atoms[j], gamma)
+            sums[GAPS] += gaps[j]
+            if plan.sampling == GAP:
+                observe(sampler, chosen[j], gaps[j])
+        sums[SEEN] += tau
+        sums[MOVED] += gamma
+        counts[UPDATES] += 1
+    return DONE
+
+
+@jit
+def meet_rows(data, i, scratch, n_rows, stamp):
+    """Add the rows of v that block i touches, each once; return how many there are."""
+    rows, stamps = scratch.rows, scratch.stamps
+    if not HAS_ROWS:
+        return rows.size
+    own = touched(data, i, scratch.own_rows)
+    for j in range(own):
+        row = scratch.own_rows[j]
+        if stamps[row] != stamp:
+            stamps[row] = stamp
+            rows[n_rows] = row
+            n_rows += 1
+    return n_rows
+
+
+@jit
+def apply(direction, rows, gamma, weight, shared, average):
+    """Move v by gamma along `direction`, and clear it: O(rows it touches)."""
+    n_rows, width = len(direction), direction.size // len(direction)
+    move = direction.reshape((n_rows, width))
+    target = shared.reshape((n_rows, width))
+    for r in rows:
+        for j in range(width):
+            target[r, j] += gamma * move[r, j]
+    if average.size > 0:
+        mean = average.reshape((n_rows, width))
+        for r in rows:
+            for j in range(width):
+                mean[r, j] += weight * move[r, j]
+    for r in rows:
+        for j in range(width):
+            move[r, j] = 0.0

@@ -1,0 +1,55 @@
+"""The certificate: how far f(x) can be from its minimum.
+
+The surrogate duality gap (the paper's equation for g(x) in section 2.1) is
+
+    g(x) = max over s of <x - s, grad f(x)> = <x, grad f(x)> - sum_i min <s_(i), grad_i f>
+
+and f(y) - g(y) is a lower bound on f* for every feasible y. With f = g(v) + <c, x> the
+linear term cancels in it, so v alone gives the bound:
+
+    f(y) - g(y) = g(v) - <grad g(v), v - v0> + sum_i min <s_(i), grad_i f>
+
+Each evaluation is one call of the oracle per block. The running estimate that the loop
+keeps is biased low by stale atoms; it may start such a pass, never replace it.
+"""
+
+import numpy as np
+
+from wolfpack._compile import entry
+from wolfpack._slots import HAS_VALUE, oracle, slope, value
+from wolfpack.stores.atoms import block_score, expand
+
+
+@entry
+def oracle_values(data, shared, first, last, atom, current, work):
+    """Return the sum over blocks [first, last) of min <s_(i), grad_i f>."""
+    total = 0.0
+    for i in range(first, last):
+        current[0] = i
+        total += oracle(data, shared, i, atom, work)
+    return total
+
+
+@entry
+def block_gaps(data, shared, blocks, first, last, atom, current, work, gaps):
+    """Write the gap of each block in [first, last) into `gaps`."""
+    for i in range(first, last):
+        current[0] = i
+        least = oracle(data, shared, i, atom, work)
+        gaps[i] = max(block_score(data, shared, blocks, i) - least, 0.0)
+
+
+@entry
+def rebuild(data, blocks, n_blocks, out):
+    """Add A x to `out`, which holds v0, in double precision; return <c, x>."""
+    linear = 0.0
+    for i in range(n_blocks):
+        linear += expand(data, blocks, i, out)
+    return linear
+
+
+@entry
+def evaluate(data, shared, origin, rows):
+    """Return g(v) and <grad g(v), v - v0>."""
+    inner = slope(data, shared, shared - origin, rows, 0.0)
+    return (value(data, shared) if HAS_VALUE else np.nan), inner

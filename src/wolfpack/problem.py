@@ -1,0 +1,179 @@
+"""The central record: data, and a few small functions that speak of atoms and v.
+
+Every problem has the form
+
+    min f(x) = g(v) + <c, x>,   v = v0 + sum_i A_i x_(i),   x_(i) in M_i
+
+and a problem says four things about it: how to minimise a linear function over M_i
+(`oracle`, `score`), what an atom adds to v (`add`), and g along a line (`slope`,
+`value`). How x_(i) is kept, and who calls these functions when, is not its business.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from wolfpack import _compile, _slots, gap, steps
+from wolfpack._records import canonical
+from wolfpack.engines import serial
+from wolfpack.stores import atoms, vectors
+
+REQUIRED = ("oracle", "score", "add", "slope")
+OPTIONAL = ("value", "contains", "minimiser", "touched", "prepare", "spread", "curvature")
+
+
+class ProblemError(ValueError):
+    """A problem record that cannot be solved as it is, in a plain sentence."""
+
+
+def _no_work() -> tuple:
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """A block-separable problem, ready for any engine.
+
+    The functions are `numba.njit` functions, or plain Python ones where an oracle
+    calls a library; then the loops run uncompiled. They never write to `data` or
+    `shared`. Their exact meaning is in `extension_template/my_problem.py`.
+
+    Parameters
+    ----------
+    oracle : function (data, shared, i, atom, work) -> float
+        Writes argmin over M_i of <s, grad_i f(x)> into `atom`, returns the minimum.
+    score : function (data, shared, i, atom) -> float
+        <s, grad_i f(x)> of any point of block i.
+    add : function (data, i, atom, scale, out) -> float
+        out += scale A_i s; returns scale <c_i, s>.
+    slope : function (data, shared, direction, rows, gamma) -> float
+        d/dgamma g(v + gamma direction). `rows` are the rows where `direction` is not
+        zero; where v is small they are all of them.
+    value : function (data, shared) -> float, optional
+        g(v). Without it the objective is unknown (NaN); the gap is not.
+    data : tuple of arrays and numbers
+        What the functions read; a NamedTuple is the most readable.
+    shared : ndarray of float32 or float64
+        v0, and the shape and precision of v.
+    start : ndarray
+        A feasible x: with the store of vectors an array (n, m); with the store of
+        atoms one atom a block, one after the other.
+    offsets : ndarray of int64, optional
+        Chooses the store of weighted atoms: block i starts with the atom
+        `start[offsets[i]:offsets[i + 1]]`. Without it x_(i) is kept as a vector.
+    contains : function (data, i, atom) -> bool, optional
+        Whether `atom` lies in M_i; called after each oracle call.
+    minimiser : function (data, shared, i, atom, work), optional
+        For `step="exact"`: replaces `atom`, which holds x_(i), by the minimiser of f
+        over block i with all other blocks fixed.
+    touched : function (data, i, rows) -> int, optional
+        Writes the rows of v that A_i can reach into `rows`, in any order, and returns
+        how many; for a v too large to pass over at each update. Needs `max_rows`.
+    prepare, spread, curvature : functions, optional
+        A fused step, for speed; see `wolfpack.problems.chain`.
+    work : function () -> tuple
+        Makes scratch memory for one worker.
+    quadratic : bool
+        Whether g is quadratic: the line search is then in closed form.
+    scale : float
+        What `tol` is relative to: about the size of the optimal value.
+    finish : function (shared) -> Any, optional
+        Turns v into what a person wants. Default: x itself for vectors, v for atoms.
+    name : str
+        For messages and files.
+
+    Examples
+    --------
+    >>> from wolfpack import from_blocks, simplex, solve
+    >>> import numpy as np
+    >>> problem = from_blocks(np.eye(3), lambda x, i: x.sum(axis=0), simplex())
+    >>> solve(problem, step="line", max_epochs=100).gap < 1e-3
+    True
+    """
+
+    data: Any
+    shared: np.ndarray
+    start: np.ndarray
+    oracle: Callable
+    score: Callable
+    add: Callable
+    slope: Callable
+    value: Callable | None = None
+    offsets: np.ndarray | None = None
+    contains: Callable | None = None
+    minimiser: Callable | None = None
+    touched: Callable | None = None
+    max_rows: int = 0
+    prepare: Callable | None = None
+    spread: Callable | None = None
+    curvature: Callable | None = None
+    work: Callable[[], tuple] = _no_work
+    quadratic: bool = True
+    scale: float = 1.0
+    finish: Callable[[np.ndarray], Any] | None = None
+    name: str = "problem"
+    checked: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", canonical(self.data))
+
+    @property
+    def n_blocks(self) -> int:
+        """The number of blocks, n in the paper."""
+        return len(self.start if self.offsets is None else self.offsets[1:])
+
+    @property
+    def atom_size(self) -> int:
+        """Room for the largest atom; ragged ones may be read eight at a time."""
+        if self.offsets is None:
+            return self.start.shape[1]
+        return -(-int(np.diff(self.offsets).max()) // 8) * 8
+
+    @property
+    def store(self) -> ModuleType:
+        """The module that keeps x_(i): `stores.atoms` or `stores.vectors`."""
+        return vectors if self.offsets is None else atoms
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of the data: which problem a saved state belongs to."""
+        digest = _compile.Fingerprint()
+        digest.add((self.name, self.data, self.shared, self.offsets))
+        return digest.hexdigest()
+
+    def kernels(self) -> SimpleNamespace:
+        """Return the loops, compiled for this problem or ready to be."""
+        names = {name: getattr(self, name) for name in REQUIRED}
+        names |= {name: getattr(self, name) or _stub(name) for name in OPTIONAL}
+        if self.prepare is None:  # the store's own
+            del names["prepare"], names["spread"]
+        names |= {
+            "HAS_CURVATURE": self.curvature is not None,
+            "HAS_VALUE": self.value is not None,
+            "HAS_ROWS": self.touched is not None,
+            "HAS_CONTAINS": self.contains is not None,
+            "HAS_MINIMISER": self.minimiser is not None,
+            "QUADRATIC": self.quadratic,
+        }
+        return _compile.specialise([self.store, steps, gap, serial], names)
+
+    def check(self) -> None:
+        """Try every function on a few blocks, with bounds checking on.
+
+        Raises
+        ------
+        ProblemError
+            With one sentence that says what is wrong and what is needed.
+        """
+        from wolfpack.check import check
+
+        check(self)
+
+
+@functools.cache
+def _stub(name: str) -> Callable:
+    return _compile.jit(getattr(_slots, name))

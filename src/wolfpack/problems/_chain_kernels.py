@@ -1,0 +1,439 @@
+"""The compiled half of `problems.chain`: loss-augmented Viterbi and the fused step.
+
+v is a table of rows, one a feature, then bias, first, last and a row per label for the
+transitions out of it; columns are labels, padded to `width`. Rows are read as vectors
+of LANES labels. `where` positions count numbers from the start of v.
+
+Scores are those of the maximisation: theta = loss + <w, phi>. With q the share of the
+sample and lambda the regularisation, the atom y of block i has
+
+    A_i y = (q / lambda) psi_i(y),  psi_i(y) = phi(x_i, y_i) - phi(x_i, y)
+    <y, grad_i f> = q (<w, psi_i(y)> - loss_i(y))
+"""
+
+import numpy as np
+
+from wolfpack._compile import entry, jit
+from wolfpack._simd import (
+    accumulate,
+    fetch,
+    fill,
+    load,
+    maximum,
+    multiply_add,
+    plus,
+    put,
+    store,
+    times,
+    total,
+    word,
+)
+from wolfpack.stores.atoms import BEGIN, COUNT, SLOT
+
+LANES = 32  # labels in one vector; replaced to fit the problem
+UNIT = False  # whether every feature is 1
+PER_WORD = 8  # labels in eight bytes
+LABEL_BITS = np.uint64(255)  # the first of them
+WIDTH = 0  # columns of v, where they are one vector; else 0, and it is looked up
+
+LOWEST = np.float32(-1e30)
+
+
+@jit
+def columns(data):
+    """Return the number of columns of v: a constant where that makes code faster."""
+    return WIDTH if WIDTH > 0 else data.width
+
+
+@jit
+def unaries(data, shared, i, work):
+    """theta[t, k] = loss of label k at position t + the weights of its features."""
+    theta, features, values, pad = work.theta, data.features, data.values, data.pad
+    labels, feature_begin = data.labels, data.feature_begin
+    width = columns(data)
+    cost = data.cost[i]
+    first = data.begin[i]
+    for t in range(data.begin[i + 1] - first):
+        begin, end = feature_begin[first + t], feature_begin[first + t + 1]
+        for c in range(0, width, LANES):
+            # Four sums side by side: one would wait for each addition.
+            a = plus(fill(cost, LANES), load(pad, c, LANES))
+            b = fill(np.float32(0.0), LANES)
+            d = b
+            e = b
+            f = begin
+            if UNIT:
+                while f + 3 < end:
+                    a = plus(a, load(shared, features[f] + c, LANES))
+                    b = plus(b, load(shared, features[f + 1] + c, LANES))
+                    d = plus(d, load(shared, features[f + 2] + c, LANES))
+                    e = plus(e, load(shared, features[f + 3] + c, LANES))
+                    f += 4
+                while f < end:
+                    a = plus(a, load(shared, features[f] + c, LANES))
+                    f += 1
+            else:
+                while f + 1 < end:
+                    row = load(shared, features[f] + c, LANES)
+                    a = multiply_add(fill(values[f], LANES), row, a)
+                    row = load(shared, features[f + 1] + c, LANES)
+                    b = multiply_add(fill(values[f + 1], LANES), row, b)
+                    f += 2
+                if f < end:
+                    row = load(shared, features[f] + c, LANES)
+                    a = multiply_add(fill(values[f], LANES), row, a)
+            store(theta, t * width + c, plus(plus(a, b), plus(d, e)))
+        at = t * width + np.int64(fetch(labels, first + t))
+        put(theta, at, fetch(theta, at) - cost)
+
+
+@jit
+def viterbi(data, shared, length, labels, work):
+    """Write the labels that maximise theta plus transitions; return the maximum.
+
+    Where each maximum came from is searched for on the way back, along the best path
+    only: keeping it for every label would double the work of the way forth.
+    """
+    theta, best, reached = work.theta, work.best, work.reached
+    width, transitions, n_labels = columns(data), data.transitions, data.n_labels
+    for c in range(0, width, LANES):
+        store(best, c, load(theta, c, LANES))
+    for t in range(1, length):
+        now = t * width
+        for c in range(0, width, LANES):
+            top = fill(LOWEST, LANES)
+            for k in range(n_labels):
+                before = fill(fetch(best, now - width + k), LANES)
+                row = load(shared, transitions + k * width + c, LANES)
+                top = maximum(plus(before, row), top)
+            store(reached, now + c, top)
+            store(best, now + c, plus(top, load(theta, now + c, LANES)))
+    now = (length - 1) * width
+    label = 0
+    highest = fetch(best, now)
+    for k in range(1, n_labels):
+        if fetch(best, now + k) > highest:
+            label, highest = k, fetch(best, now + k)
+    labels[length - 1] = label
+    for t in range(length - 1, 0, -1):
+        now = t * width
+        top = fetch(reached, now + label)
+        step = transitions + label
+        label = 0
+        while label < n_labels - 1 and (
+            fetch(best, now - width + label) + fetch(shared, step) != top
+        ):
+            label += 1
+            step += width
+        labels[t - 1] = label
+    return highest
+
+
+@jit
+def oracle(data, shared, i, atom, work):
+    """Loss-augmented Viterbi; returns -q max over y of loss(y) - <w, psi(y)>."""
+    first, length = data.begin[i], data.begin[i + 1] - data.begin[i]
+    labels, theta = data.labels, work.theta
+    width, transitions = columns(data), data.transitions
+    unaries(data, shared, i, work)
+    highest = viterbi(data, shared, length, atom, work)
+    truth = np.float32(0.0)
+    row = 0
+    for t in range(length):
+        label = np.int64(fetch(labels, first + t))
+        truth += fetch(theta, t * width + label)
+        if t > 0:
+            truth += fetch(shared, transitions + row * width + label)
+        row = label
+    return -data.share[i] * (np.float64(highest) - np.float64(truth))
+
+
+@jit
+def score(data, shared, i, atom):
+    """q (<w, psi(y)> - loss(y))."""
+    first, labels, features = data.begin[i], data.labels, data.features
+    feature_begin, values = data.feature_begin, data.values
+    flat = shared.reshape(shared.size)
+    result = 0.0
+    for t in range(data.begin[i + 1] - first):
+        old, new = labels[first + t], atom[t]
+        if old != new:
+            result -= data.cost[i]
+            for f in range(feature_begin[first + t], feature_begin[first + t + 1]):
+                row = features[f]
+                value = 1.0 if UNIT else np.float64(values[f])
+                result += value * (flat[row + old] - np.float64(flat[row + new]))
+        if t > 0 and (old != new or labels[first + t - 1] != atom[t - 1]):
+            row = data.first_transition + labels[first + t - 1]
+            result += shared[row, old]
+            result -= shared[data.first_transition + atom[t - 1], new]
+    return data.share[i] * result
+
+
+@jit
+def add(data, i, atom, scale, out):
+    """Add scale (q / lambda) psi(y) to `out`; return -scale q loss(y)."""
+    first, labels, features = data.begin[i], data.labels, data.features
+    feature_begin, values = data.feature_begin, data.values
+    flat = out.reshape(out.size)
+    step = scale * data.share[i] / data.alpha
+    wrong = 0
+    for t in range(data.begin[i + 1] - first):
+        old, new = labels[first + t], atom[t]
+        if old != new:
+            wrong += 1
+            for f in range(feature_begin[first + t], feature_begin[first + t + 1]):
+                row = features[f]
+                value = step if UNIT else step * values[f]
+                flat[row + old] += value
+                flat[row + new] -= value
+        if t > 0 and (old != new or labels[first + t - 1] != atom[t - 1]):
+            out[data.first_transition + labels[first + t - 1], old] += step
+            out[data.first_transition + atom[t - 1], new] -= step
+    return -scale * data.share[i] * data.cost[i] * wrong
+
+
+@jit
+def slope(data, shared, direction, rows, gamma):
+    """lambda <w + gamma d, d>."""
+    result = 0.0
+    for r in rows:
+        for k in range(shared.shape[1]):
+            step = np.float64(direction[r, k])
+            result += (shared[r, k] + gamma * step) * step
+    return data.alpha * result
+
+
+@jit
+def value(data, shared):
+    """lambda / 2 |w|^2."""
+    result = 0.0
+    for r in range(shared.shape[0]):
+        for k in range(shared.shape[1]):
+            result += np.float64(shared[r, k]) * shared[r, k]
+    return 0.5 * data.alpha * result
+
+
+@jit
+def contains(data, i, atom):
+    """Return whether all labels of the sequence exist."""
+    for t in range(data.begin[i + 1] - data.begin[i]):
+        if atom[t] < 0 or atom[t] >= data.n_labels:
+            return False
+    return True
+
+
+@jit
+def touched(data, i, rows):
+    """List the rows of the features of block i (some twice) and all transitions."""
+    count = 0
+    begin = data.feature_begin[data.begin[i]]
+    for f in range(begin, data.feature_begin[data.begin[i + 1]]):
+        rows[count] = data.features[f] // columns(data)
+        count += 1
+    for k in range(data.n_labels):
+        rows[count] = data.first_transition + k
+        count += 1
+    return count
+
+
+@jit
+def prepare(data, shared, blocks, i, atom, work):
+    """Keep the marginals of s - x_(i) where they are not 0; return the block gap.
+
+    `marginals[t]` holds them at the positions listed in `changed`, `pairs` those of
+    the transitions, in the rows listed in `pair_rows`. Relies on `theta` of the oracle.
+    """
+    place, weights, atoms = blocks.place, blocks.weights, blocks.atoms
+    width, transitions = columns(data), data.transitions
+    length = data.begin[i + 1] - data.begin[i]
+    begin, slot, count = place[i, BEGIN], place[i, SLOT], place[i, COUNT]
+    theta, marginals, pairs = work.theta, work.marginals, work.pairs
+    clear_pairs(width, work)
+    n_changed = 0
+    n_rows = 0
+    gap = np.float32(0.0)
+    last = False
+    bits = np.uint64(0)
+    for t in range(length):
+        if t % PER_WORD == 0:  # the positions at which some atom differs from s
+            bits = np.uint64(0)
+            new = word(atom, t)
+            for b in range(count):
+                bits |= word(atoms, begin + b * length + t) ^ new
+        differs = bits & LABEL_BITS != np.uint64(0)
+        bits >>= np.uint64(64 // PER_WORD)
+        label = np.int64(fetch(atom, t))
+        if differs:
+            now = t * width
+            for c in range(0, width, LANES):
+                store(marginals, now + c, fill(np.float32(0.0), LANES))
+            marginals[now + label] = 1.0
+            gap += fetch(theta, now + label)
+            for b in range(count):
+                weight = np.float32(fetch(weights, slot + b))
+                other = now + np.int64(fetch(atoms, begin + b * length + t))
+                put(marginals, other, fetch(marginals, other) - weight)
+                gap -= weight * fetch(theta, other)
+            work.changed[n_changed] = t
+            n_changed += 1
+        if t > 0 and (differs or last):
+            row = np.int64(fetch(atom, t - 1))
+            pair = row * width + label
+            put(pairs, pair, fetch(pairs, pair) + np.float32(1.0))
+            gap += fetch(shared, transitions + pair)
+            n_rows = note_row(row, n_rows, work)
+            for b in range(count):
+                weight = np.float32(fetch(weights, slot + b))
+                at = begin + b * length + t
+                row = np.int64(fetch(atoms, at - 1))
+                pair = row * width + np.int64(fetch(atoms, at))
+                put(pairs, pair, fetch(pairs, pair) - weight)
+                gap -= weight * fetch(shared, transitions + pair)
+                n_rows = note_row(row, n_rows, work)
+        last = differs
+    work.counts[0] = n_changed
+    work.counts[1] = n_rows
+    return data.share[i] * np.float64(gap)
+
+
+@jit
+def note_row(row, n_rows, work):
+    """List a row of `pairs` unless it is listed; without a branch to mispredict."""
+    put(work.pair_rows, n_rows, row)
+    n_rows += 1 - fetch(work.is_pair_row, row)
+    put(work.is_pair_row, row, 1)
+    return n_rows
+
+
+@jit
+def clear_pairs(width, work):
+    """Zero what the last call of `prepare` left in `pairs`."""
+    for k in range(work.counts[1]):
+        row = work.pair_rows[k]
+        for c in range(0, width, LANES):
+            store(work.pairs, row * width + c, fill(np.float32(0.0), LANES))
+        work.is_pair_row[row] = 0
+
+
+@jit
+def spread(data, blocks, i, atom, scale, out, work):
+    """Add scale A_i (s - x_(i)) to `out`; return -scale q (loss of s - x_(i))."""
+    width, features, values = columns(data), data.features, data.values
+    marginals, changed, pairs = work.marginals, work.changed, work.pairs
+    labels, feature_begin, transitions = data.labels, data.feature_begin, data.transitions
+    first = data.begin[i]
+    step = -scale * data.share[i] / data.alpha
+    right = 0.0
+    for j in range(work.counts[0]):
+        t = changed[j]
+        begin, end = feature_begin[first + t], feature_begin[first + t + 1]
+        right += marginals[t * width + labels[first + t]]
+        for c in range(0, width, LANES):
+            row = load(marginals, t * width + c, LANES)
+            row = times(fill(np.float32(step), LANES), row)
+            for f in range(begin, end):
+                if UNIT:
+                    accumulate(out, features[f] + c, row)
+                else:
+                    scaled = times(fill(values[f], LANES), row)
+                    accumulate(out, features[f] + c, scaled)
+    for k in range(work.counts[1]):
+        at = work.pair_rows[k] * width
+        for c in range(0, width, LANES):
+            row = load(pairs, at + c, LANES)
+            row = times(fill(np.float32(step), LANES), row)
+            accumulate(out, transitions + at + c, row)
+    return scale * data.share[i] * data.cost[i] * right
+
+
+@jit
+def curvature(data, blocks, i, atom, work):
+    """lambda |A_i (s - x_(i))|^2, by the inner products of the positions' features."""
+    width = columns(data)
+    length = data.begin[i + 1] - data.begin[i]
+    marginals, changed, pairs = work.marginals, work.changed, work.pairs
+    gram = data.gram
+    square = fill(np.float32(0.0), LANES)
+    for c in range(0, width, LANES):
+        for j in range(work.counts[0]):
+            t = changed[j]
+            row = load(marginals, t * width + c, LANES)
+            at = data.gram_begin[i] + t * length
+            own = fill(gram[at + t], LANES)
+            square = multiply_add(times(own, row), row, square)
+            for m in range(j):
+                u = changed[m]
+                twice = fill(np.float32(2.0) * gram[at + u], LANES)
+                other = load(marginals, u * width + c, LANES)
+                square = multiply_add(times(twice, row), other, square)
+        for k in range(work.counts[1]):
+            row = load(pairs, work.pair_rows[k] * width + c, LANES)
+            square = multiply_add(row, row, square)
+    return data.share[i] ** 2 / data.alpha * np.float64(total(square))
+
+
+@entry
+def gram_matrices(begin, feature_begin, features, values, gram_begin, gram):
+    """Fill the inner products of the features of every two positions of a sequence.
+
+    Features are sorted within a position, so two lists are merged.
+    """
+    unit = values.size == 0
+    for i in range(begin.size - 1):
+        length = begin[i + 1] - begin[i]
+        for t in range(length):
+            for u in range(t + 1):
+                f, f_end = feature_begin[begin[i] + t], feature_begin[begin[i] + t + 1]
+                h, h_end = feature_begin[begin[i] + u], feature_begin[begin[i] + u + 1]
+                inner = 0.0
+                while f < f_end and h < h_end:
+                    if features[f] < features[h]:
+                        f += 1
+                    elif features[f] > features[h]:
+                        h += 1
+                    else:
+                        inner += 1.0 if unit else values[f] * values[h]
+                        f += 1
+                        h += 1
+                gram[gram_begin[i] + t * length + u] = inner
+                gram[gram_begin[i] + u * length + t] = inner
+
+
+@entry
+def decode(data, shared, first, last, labels, work):
+    """Write the best labels of sequences [first, last), one after the other."""
+    for i in range(first, last):
+        unaries(data, shared, i, work)
+        length = data.begin[i + 1] - data.begin[i]
+        viterbi(data, shared, length, labels[data.begin[i] :], work)
+
+
+@entry
+def max_marginals(data, shared, first, last, out, work):
+    """Write, per position and label, the best score of a labelling with that label."""
+    width = columns(data)
+    for i in range(first, last):
+        unaries(data, shared, i, work)
+        begin, length = data.begin[i], data.begin[i + 1] - data.begin[i]
+        theta, best = work.theta, work.best
+        for k in range(data.n_labels):
+            out[begin, k] = theta[k]
+        for t in range(1, length):
+            for k in range(data.n_labels):
+                top = -np.inf
+                for j in range(data.n_labels):
+                    step = shared[data.first_transition + j, k]
+                    top = max(top, out[begin + t - 1, j] + step)
+                out[begin + t, k] = top + theta[t * width + k]
+        for k in range(data.n_labels):  # backward, without the position itself
+            best[(length - 1) * width + k] = 0.0
+        for t in range(length - 2, -1, -1):
+            for j in range(data.n_labels):
+                top = -np.inf
+                for k in range(data.n_labels):
+                    after = best[(t + 1) * width + k] + theta[(t + 1) * width + k]
+                    step = shared[data.first_transition + j, k]
+                    top = max(top, np.float64(step + after))
+                best[t * width + j] = top
+                out[begin + t, j] += top

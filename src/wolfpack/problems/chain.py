@@ -1,0 +1,365 @@
+"""Chain structural SVM, the paper's section C, through its dual.
+
+    min over w   lambda/2 |w|^2 + sum_i q_i max over y of [loss_i(y) - <w, psi_i(y)>]
+
+for sequences x_i with labels y_i and shares q_i (1/n without sample weights). psi_i(y) =
+phi(x_i, y_i) - phi(x_i, y), and phi counts, per label, the features of the positions
+that carry it, a bias, the first and the last position, and the transitions. A block is
+a distribution over the labellings of one sequence, an atom a labelling, and v = w.
+"""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from wolfpack._compile import specialise
+from wolfpack.problem import Problem
+from wolfpack.problems import _chain_kernels
+
+# Inner products of positions make steps faster; past this many they take too much.
+MAX_GRAM = 2**23
+# A v of more rows than this is updated only where a step touches it.
+MAX_DENSE_ROWS = 4096
+
+
+class Chains(NamedTuple):
+    """Packed sequences: positions one after the other, features in CSR form."""
+
+    labels: np.ndarray  # per position
+    begin: np.ndarray  # first position of each sequence, and the end
+    feature_begin: np.ndarray  # first feature of each position, and the end
+    features: np.ndarray  # row of v times width, sorted within a position
+    values: np.ndarray  # empty if all are 1
+    gram: np.ndarray
+    gram_begin: np.ndarray
+    share: np.ndarray  # q_i
+    cost: np.ndarray  # loss of a wrong label in sequence i
+    pad: np.ndarray  # 0 for labels, very low for padding
+    alpha: float
+    n_labels: int
+    width: int
+    transitions: int  # where the transition rows start in v, as a flat array
+    first_transition: int  # and as a row
+
+
+class Work(NamedTuple):
+    """Scratch of one worker; see `_chain_kernels.prepare`."""
+
+    theta: np.ndarray
+    best: np.ndarray
+    reached: np.ndarray
+    marginals: np.ndarray
+    changed: np.ndarray
+    pairs: np.ndarray
+    pair_rows: np.ndarray
+    is_pair_row: np.ndarray
+    counts: np.ndarray
+
+
+class ChainWeights(NamedTuple):
+    """What a chain model has learnt: phi's parts, label by label."""
+
+    features: np.ndarray  # (n_labels, n_features)
+    bias: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    transitions: np.ndarray  # from, to
+
+
+def chain_ssvm(
+    X: Sequence[Any],
+    y: Sequence[np.ndarray],
+    alpha: float,
+    *,
+    n_labels: int | None = None,
+    normalize: bool = True,
+    sample_weight: np.ndarray | None = None,
+) -> Problem:
+    """Return the dual of a chain structural SVM.
+
+    Parameters
+    ----------
+    X : list of (T_i, p) arrays or sparse matrices
+        The features of each position of each sequence.
+    y : list of (T_i,) integer arrays
+        Labels 0 ... n_labels - 1.
+    alpha : float
+        The regularisation, lambda in the paper; C = 1 / (alpha n).
+    n_labels : int, optional
+        Default: the largest label + 1.
+    normalize : bool
+        Whether the Hamming loss is divided by the length of the sequence.
+    sample_weight : array of n, optional
+        A weight of 2 counts as the sequence twice; only ratios matter.
+
+    Returns
+    -------
+    Problem
+        `Result.solution` is a `ChainWeights`; the primal objective is minus
+        `Result.lower_bound`, the dual one minus `Result.objective`.
+
+    Examples
+    --------
+    >>> import numpy as np, wolfpack
+    >>> X, y = [np.eye(2), np.eye(2)[::-1]], [np.array([0, 1]), np.array([1, 0])]
+    >>> problem = wolfpack.chain_ssvm(X, y, alpha=0.1)
+    >>> wolfpack.solve(problem, rng=0).status.name
+    'CONVERGED'
+    """
+    if not (np.isfinite(alpha) and alpha > 0):
+        raise ValueError(f"alpha must be positive and finite, but is {alpha!r}.")
+    begin, matrix = pack_features(X)
+    labels = pack_labels(y, begin)
+    if n_labels is None:
+        n_labels = int(labels.max()) + 1
+    if labels.min() < 0 or labels.max() >= n_labels:
+        raise ValueError(
+            f"labels must lie in 0 ... {n_labels - 1}, but reach from {labels.min()} "
+            f"to {labels.max()}."
+        )
+    share = _shares(sample_weight, len(begin) - 1)
+    lengths = np.diff(begin)
+    cost = 1.0 / lengths if normalize else np.ones(len(lengths))
+    data, kernels = layout(begin, matrix, n_labels)
+    n_rows = data.first_transition + n_labels
+    return _problem(
+        data._replace(
+            labels=labels.astype(np.uint8 if n_labels <= 256 else np.int32),
+            share=share,
+            cost=cost.astype(np.float32),
+            alpha=float(alpha),
+        ),
+        kernels,
+        n_rows,
+        scale=float(share @ (cost * lengths)),
+        n_features=matrix.shape[1],
+    )
+
+
+def _problem(
+    data: Chains, kernels: SimpleNamespace, n_rows: int, scale: float, n_features: int
+) -> Problem:
+    n_tokens = np.diff(data.begin)
+    room = (n_tokens * n_tokens).sum()
+    short = room <= MAX_GRAM
+    if short:
+        gram_begin = np.concatenate([[0], np.cumsum(n_tokens * n_tokens)])
+        data = data._replace(gram=np.zeros(room, np.float32), gram_begin=gram_begin)
+        arrays = data.begin, data.feature_begin, data.features, data.values
+        kernels.gram_matrices(*arrays, gram_begin, data.gram)
+    sparse = n_rows > MAX_DENSE_ROWS
+    per_block = np.diff(data.feature_begin[data.begin])
+    return Problem(
+        data=data,
+        shared=np.zeros((n_rows, data.width), np.float32),
+        start=data.labels,
+        offsets=data.begin,
+        oracle=kernels.oracle,
+        score=kernels.score,
+        add=kernels.add,
+        slope=kernels.slope,
+        value=kernels.value,
+        contains=kernels.contains,
+        prepare=kernels.prepare,
+        spread=kernels.spread,
+        curvature=kernels.curvature if short else None,
+        touched=kernels.touched if sparse else None,
+        max_rows=int(per_block.max()) + data.n_labels,
+        work=lambda: make_work(data),
+        scale=scale,
+        finish=lambda shared: unpack_weights(shared, n_features, data.n_labels),
+        name="chain_ssvm",
+        checked=True,
+    )
+
+
+def make_work(data: Chains) -> Work:
+    """Return scratch memory for the longest sequence."""
+    size = int(np.diff(data.begin).max()) * data.width
+    return Work(
+        theta=np.zeros(size, np.float32),
+        best=np.zeros(size, np.float32),
+        reached=np.zeros(size, np.float32),
+        marginals=np.zeros(size, np.float32),
+        changed=np.zeros(size // data.width, np.int64),
+        pairs=np.zeros(data.n_labels * data.width, np.float32),
+        pair_rows=np.zeros(data.n_labels + 1, np.int64),
+        is_pair_row=np.zeros(data.n_labels, np.int64),
+        counts=np.zeros(2, np.int64),
+    )
+
+
+def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, sp.csr_matrix]:
+    """Stack the sequences; return where each begins, and all positions' features."""
+    if len(X) == 0:
+        raise ValueError("X is empty: at least one sequence is needed.")
+    rows = []
+    for i, x in enumerate(X):
+        rows.append(_positions(x, i))
+        if rows[i].shape[1] != rows[0].shape[1]:
+            raise ValueError(
+                f"X[{i}] has {rows[i].shape[1]} features, X[0] has {rows[0].shape[1]}; "
+                "every sequence must have the same number of columns."
+            )
+    begin = np.concatenate([[0], np.cumsum([x.shape[0] for x in rows])])
+    if any(sp.issparse(x) for x in rows):
+        matrix = sp.csr_matrix(sp.vstack(rows, format="csr", dtype=np.float32))
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    else:
+        matrix = _sparse(rows, begin)
+    bad = ~np.isfinite(matrix.data)
+    if bad.any():
+        position = np.searchsorted(matrix.indptr, np.flatnonzero(bad)[0], "right") - 1
+        i = np.searchsorted(begin, position, "right") - 1
+        raise ValueError(f"X[{i}] holds NaN or infinity; remove or fill these entries.")
+    return begin, matrix
+
+
+def _positions(x: Any, i: int) -> Any:
+    if sp.issparse(x):
+        matrix = x
+    else:
+        try:
+            matrix = np.asarray(x)
+        except ValueError as error:
+            raise ValueError(f"X[{i}] is ragged: its rows differ in length.") from error
+        if matrix.dtype == object or matrix.dtype.kind not in "biuf":
+            raise ValueError(
+                f"X[{i}] must be a numeric (T, p) array, but has dtype {matrix.dtype}; "
+                "rows of different lengths give such an array."
+            )
+    if matrix.ndim != 2 or matrix.shape[0] == 0:
+        raise ValueError(
+            f"X[{i}] must have shape (T >= 1, p), but has shape {matrix.shape}."
+        )
+    return matrix
+
+
+def _sparse(rows: list[np.ndarray], begin: np.ndarray) -> sp.csr_matrix:
+    """Make one CSR matrix without ever holding all positions as dense floats."""
+    parts = [sp.csr_matrix(x.astype(np.float32, copy=False)) for x in _batches(rows)]
+    return sp.csr_matrix(sp.vstack(parts, format="csr"))
+
+
+def _batches(rows: list[np.ndarray], size: int = 512):
+    for k in range(0, len(rows), size):
+        yield np.concatenate(rows[k : k + size])
+
+
+def pack_labels(y: Sequence[Any], begin: np.ndarray) -> np.ndarray:
+    """Stack the labels, and hold their lengths against the features'."""
+    n = len(begin) - 1
+    if len(y) != n:
+        raise ValueError(f"X has {n} sequences and y has {len(y)}; they must be equal.")
+    arrays = [np.asarray(labels) for labels in y]
+    for i, labels in enumerate(arrays):
+        length = begin[i + 1] - begin[i]
+        if labels.shape != (length,):
+            raise ValueError(
+                f"X[{i}] has {length} positions, but y[{i}] has shape {labels.shape}; "
+                "each position needs one label."
+            )
+    labels = np.concatenate(arrays)
+    if labels.dtype.kind not in "iu":
+        raise ValueError(f"labels must be integers, but are {labels.dtype}.")
+    return labels
+
+
+def _shares(sample_weight: Any, n: int) -> np.ndarray:
+    if sample_weight is None:
+        return np.full(n, 1.0 / n)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n,):
+        raise ValueError(
+            f"sample_weight must have shape ({n},), one a sequence, not {weight.shape}."
+        )
+    if not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() == 0:
+        raise ValueError("sample_weight must be finite, >= 0, and not all 0.")
+    return weight / weight.sum()
+
+
+def layout(
+    begin: np.ndarray, matrix: sp.csr_matrix, n_labels: int
+) -> tuple[Chains, SimpleNamespace]:
+    """Append bias, first and last to the features; choose the width of a vector."""
+    lanes = 8 if n_labels <= 8 else 16 if n_labels <= 16 else 32
+    width = -(-n_labels // lanes) * lanes
+    n_positions, n_features = matrix.shape
+    if (n_features + 3 + n_labels) * width >= 2**31:
+        raise ValueError(
+            f"{n_features} features x {n_labels} labels make more than 2^31 weights."
+        )
+    per_position = np.diff(matrix.indptr).astype(np.int64) + 1
+    per_position[begin[:-1]] += 1
+    per_position[begin[1:] - 1] += 1
+    feature_begin = np.concatenate([[0], np.cumsum(per_position)])
+    features = np.empty(feature_begin[-1], np.int32)
+    own = np.arange(matrix.nnz) + np.repeat(
+        feature_begin[:-1] - matrix.indptr[:-1], np.diff(matrix.indptr)
+    )
+    matrix.sort_indices()
+    features[own] = matrix.indices
+    bias = feature_begin[:-1] + np.diff(matrix.indptr)
+    features[bias] = n_features
+    features[bias[begin[:-1]] + 1] = n_features + 1
+    features[feature_begin[begin[1:]] - 1] = n_features + 2
+    unit = bool((matrix.data == 1).all())
+    values = np.zeros(0, np.float32)
+    if not unit:
+        values = np.ones(len(features), np.float32)
+        values[own] = matrix.data
+    kernels = specialise(
+        [_chain_kernels],
+        {
+            "LANES": lanes,
+            "WIDTH": width if width <= 64 else 0,
+            "UNIT": unit,
+            "PER_WORD": 8 if n_labels <= 256 else 2,
+            "LABEL_BITS": np.uint64(2**8 - 1 if n_labels <= 256 else 2**32 - 1),
+        },
+    )
+    pad = np.where(np.arange(width) < n_labels, 0, _chain_kernels.LOWEST)
+    n = len(begin) - 1
+    data = Chains(
+        labels=np.zeros(n_positions, np.uint8 if n_labels <= 256 else np.int32),
+        begin=begin.astype(np.int64),
+        feature_begin=feature_begin,
+        features=features * np.int32(width),
+        values=values,
+        gram=np.zeros(0, np.float32),
+        gram_begin=np.zeros(0, np.int64),
+        share=np.zeros(n),
+        cost=np.zeros(n, np.float32),
+        pad=pad.astype(np.float32),
+        alpha=1.0,
+        n_labels=n_labels,
+        width=width,
+        transitions=(n_features + 3) * width,
+        first_transition=n_features + 3,
+    )
+    return data, kernels
+
+
+def unpack_weights(shared: np.ndarray, n_features: int, n_labels: int) -> ChainWeights:
+    """Cut the table v into its parts."""
+    table = np.ascontiguousarray(shared[:, :n_labels].T)
+    return ChainWeights(
+        features=table[:, :n_features],
+        bias=table[:, n_features],
+        first=table[:, n_features + 1],
+        last=table[:, n_features + 2],
+        transitions=np.ascontiguousarray(table[:, n_features + 3 :].T),
+    )
+
+
+def pack_weights(weights: ChainWeights, width: int) -> np.ndarray:
+    """Undo `unpack_weights`."""
+    n_labels, n_features = weights.features.shape
+    table = np.zeros((n_features + 3 + n_labels, width), np.float32)
+    rows = [weights.features.T, weights.bias, weights.first, weights.last]
+    table[:, :n_labels] = np.vstack([*rows, weights.transitions])
+    return table

@@ -1,0 +1,177 @@
+"""Group fused lasso, the paper's Example 2, through its dual.
+
+    min over X   1/2 |X - Y|_F^2 + alpha sum_t |X_(t+1) - X_t|_q
+
+for a signal Y of n rows in d dimensions. In the dual, block t is the price U_t of the
+jump between rows t and t + 1,
+
+    min over U   1/2 |X|_F^2 - 1/2 |Y|_F^2,   X = Y - U D^T,   |U_t|_p <= alpha
+
+with 1/p + 1/q = 1. So v is X itself: A_t u adds u to row t and takes it from row t + 1,
+and the gradient of block t is the jump, X_t - X_(t+1). The gap is primal - dual.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolfpack import sets
+from wolfpack._compile import jit
+from wolfpack.problem import Problem
+
+TOLERANCE = 1e-9  # of the ball, relative to alpha
+
+
+class Signal(NamedTuple):
+    """Half the squared norm of Y, and the parameters of the dual ball."""
+
+    half_norm: float
+    ball: Any
+
+
+@jit
+def score(data, shared, t, atom):
+    """<u, grad_t f> = <u, X_t - X_(t+1)>."""
+    total = 0.0
+    for j in range(atom.size):
+        total += atom[j] * (shared[t, j] - shared[t + 1, j])
+    return total
+
+
+@jit
+def add(data, t, atom, scale, out):
+    """X_t += scale u, X_(t+1) -= scale u."""
+    for j in range(atom.size):
+        out[t, j] += scale * atom[j]
+        out[t + 1, j] -= scale * atom[j]
+    return 0.0
+
+
+@jit
+def slope(data, shared, direction, rows, gamma):
+    """<X + gamma direction, direction>."""
+    total = 0.0
+    for t in rows:
+        for j in range(shared.shape[1]):
+            total += (shared[t, j] + gamma * direction[t, j]) * direction[t, j]
+    return total
+
+
+@jit
+def value(data, shared):
+    """1/2 |X|^2 - 1/2 |Y|^2."""
+    total = 0.0
+    for t in range(len(shared)):
+        for j in range(shared.shape[1]):
+            total += shared[t, j] * shared[t, j]
+    return 0.5 * total - data.half_norm
+
+
+@jit
+def curvature(data, blocks, t, atom, work):
+    """|A_t d|^2 = 2 |d|^2."""
+    total = 0.0
+    for j in range(blocks.difference.size):
+        total += blocks.difference[j] * blocks.difference[j]
+    return 2.0 * total
+
+
+@jit
+def touched(data, t, rows):
+    """Rows t and t + 1."""
+    rows[0] = t
+    rows[1] = t + 1
+    return 2
+
+
+def on_ball(ball: sets.Set) -> dict[str, Any]:
+    """Return the functions that depend on the norm."""
+    minimise, project, inside = ball.minimise, ball.project, ball.contains
+
+    @jit
+    def oracle(data, shared, t, atom, work):
+        gradient = work[0]
+        for j in range(atom.size):
+            gradient[j] = shared[t, j] - shared[t + 1, j]
+        minimise(data.ball, 0, gradient, atom)
+        return score(data, shared, t, atom)
+
+    @jit
+    def minimiser(data, shared, t, atom, work):
+        for j in range(atom.size):
+            atom[j] += 0.5 * (shared[t + 1, j] - shared[t, j])
+        project(data.ball, 0, atom)
+
+    @jit
+    def contains(data, t, atom):
+        return inside(data.ball, 0, atom, TOLERANCE)
+
+    exact = None if project is None else minimiser
+    return {"oracle": oracle, "minimiser": exact, "contains": contains}
+
+
+def dual_ball(q: float, radius: float) -> sets.Set:
+    """Return the ball of the norm dual to q."""
+    if q == 2:
+        return sets.l2_ball(radius)
+    if q == 1:
+        return sets.linf_ball(radius)
+    return sets.l1_ball(radius) if q == np.inf else sets.lp_ball(q / (q - 1), radius)
+
+
+def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem:
+    """Return the dual of the group fused lasso of a signal.
+
+    Parameters
+    ----------
+    Y : array of shape (n, d)
+        The noisy signal, one row a time.
+    alpha : float
+        The price of a jump, lambda in the paper.
+    q : float
+        The norm of a jump, q >= 1 or `numpy.inf`. 1, 2 and inf have a block minimiser
+        (`step="exact"`), which needs 3 to 5 times fewer passes.
+
+    Returns
+    -------
+    Problem
+        Of n - 1 blocks. `Result.solution` is X; the primal objective is minus
+        `Result.lower_bound`, the dual one minus `Result.objective`.
+
+    Examples
+    --------
+    >>> import numpy as np, wolfpack
+    >>> problem = wolfpack.group_fused_lasso(np.array([[0.0], [0.0], [6.0]]), alpha=1.0)
+    >>> wolfpack.solve(problem, step="exact", tol=1e-9).solution.round(6).tolist()
+    [[0.5], [0.5], [5.0]]
+    """
+    Y = np.ascontiguousarray(Y, dtype=np.float64)
+    if Y.ndim != 2 or len(Y) < 2 or Y.shape[1] < 1:
+        raise ValueError(f"Y must have shape (n >= 2, d >= 1), but has {Y.shape}.")
+    if not np.isfinite(Y).all():
+        raise ValueError("Y holds NaN or infinity; remove or fill these entries.")
+    if not (np.isfinite(alpha) and alpha > 0):
+        raise ValueError(f"alpha must be positive and finite, but is {alpha!r}.")
+    if not q >= 1:
+        raise ValueError(f"q must be at least 1, but is {q!r}.")
+    ball = dual_ball(q, float(alpha))
+    jumps = np.linalg.norm(np.diff(Y, axis=0), ord=q, axis=1).sum()
+    flat = 0.5 * np.square(Y - Y.mean(axis=0)).sum()
+    return Problem(
+        data=Signal(0.5 * float(np.square(Y).sum()), ball.params),
+        shared=Y,
+        start=np.zeros((len(Y) - 1, Y.shape[1])),
+        **on_ball(ball),
+        score=score,
+        add=add,
+        slope=slope,
+        value=value,
+        curvature=curvature,
+        touched=touched,
+        max_rows=2,
+        work=lambda: (np.zeros(Y.shape[1]),),
+        scale=float(min(alpha * jumps, flat)) or 1.0,  # P at X = Y, and at X constant
+        finish=lambda shared: shared,
+        name="group_fused_lasso",
+        checked=True,
+    )

@@ -1,0 +1,167 @@
+"""What a run returns: the answer, its certificate, why it stopped, and the trace."""
+
+import enum
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from wolfpack.state import State
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import pandas as pd
+
+
+class Status(enum.Enum):
+    """Why a run stopped, as a sentence.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> wolfpack.Status.CONVERGED.value
+    'The duality gap is at most tol.'
+    """
+
+    CONVERGED = "The duality gap is at most tol."
+    EPOCH_LIMIT = "max_epochs passes are done and the gap is still above tol."
+    TIME_LIMIT = "max_seconds have passed and the gap is still above tol."
+    STOPPED = "The callback asked to stop."
+    INTERRUPTED = "Interrupted from the keyboard; the iterate so far is kept."
+    STALLED = "Steps have become too small to change the objective; the gap cannot fall."
+    DIVERGED = "The objective is no longer finite; try step='line'."
+
+
+class TraceRow(NamedTuple):
+    """One check: where the run was and what its certificate said."""
+
+    epoch: float
+    n_updates: int
+    n_oracle_calls: int
+    objective: float
+    gap: float
+    gap_estimate: float
+    lower_bound: float
+    drift: float
+    seconds: float
+    wall_seconds: float
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a callback is given; returning True stops the run.
+
+    `checked` says whether this is a certified check (`row` is new) or a sign of life
+    between two checks (`row` repeats the last certificate with new counts).
+    """
+
+    row: TraceRow
+    checked: bool
+    tol: float
+    scale: float
+    max_epochs: float
+    state: State = field(repr=False)
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap in the units of `tol`."""
+        return self.row.gap / self.scale
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer of `solve`.
+
+    Attributes
+    ----------
+    solution
+        What the problem's `finish` makes of it: weights, a signal, x.
+    objective : float
+        f(x) at the last iterate.
+    gap : float
+        The certificate: f(x) is within it of the minimum. From a full pass.
+    relative_gap : float
+        The gap over the problem's `scale`: what `tol` is compared with.
+    lower_bound : float
+        objective - gap, a bound on the minimum.
+    gap_estimate : float
+        The running estimate at the end (not a certificate).
+    status : Status
+        Why the run stopped.
+    epochs, n_updates, n_oracle_calls
+        Passes k tau / n, updates k, and oracle calls of the updates.
+    n_collisions, n_dropped, delay
+        What asynchronous engines add; 0 and None where nothing is delayed.
+    seconds, wall_seconds : float
+        Time spent on updates alone, and in all.
+    averaged : bool
+        Whether `solution` comes from the averaged iterate (it had the better bound).
+    trace : list of TraceRow
+        One row a check.
+    state : State
+        For `solve(start=...)` and `save`.
+    """
+
+    solution: Any = field(repr=False)
+    objective: float
+    gap: float
+    relative_gap: float
+    lower_bound: float
+    gap_estimate: float
+    status: Status
+    epochs: float
+    n_updates: int
+    n_oracle_calls: int
+    seconds: float
+    wall_seconds: float
+    averaged: bool
+    trace: list[TraceRow] = field(repr=False)
+    state: State = field(repr=False)
+    n_collisions: int = 0
+    n_dropped: int = 0
+    delay: Any = None
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap fell to tol."""
+        return self.status is Status.CONVERGED
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Save the state, to go on later: `solve(start=State.load(path))`."""
+        return self.state.save(path)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the trace as a pandas DataFrame."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(
+                "to_frame needs pandas: pip install pandas. Without it, "
+                "result.trace is a list of named tuples."
+            ) from error
+        return pd.DataFrame(self.trace, columns=list(TraceRow._fields))
+
+    def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
+        """Draw the gap against passes over the data."""
+        from wolfpack.plotting import plot_trace
+
+        return plot_trace(self.trace, ax=ax)
+
+
+class OracleError(RuntimeError):
+    """A problem's function failed during a run.
+
+    `block` is where, `result` what had been reached (None if nothing had).
+    """
+
+    def __init__(self, message: str, block: int, state: State | None = None) -> None:
+        super().__init__(message)
+        self.block = block
+        self.state = state
+
+
+def relative(gap: float, scale: float) -> float:
+    """Return gap / scale."""
+    return float(gap / scale) if np.isfinite(gap) else float(gap)

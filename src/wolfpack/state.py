@@ -1,0 +1,299 @@
+"""Where a run stands: all that is needed to go on as if it had never stopped.
+
+The weighted average of the iterates, 2 / (k (k + 1)) sum_j j v_j, is kept lazily. With
+Q_j = j (j + 1) / 2 and d_j = v_j - v_(j-1), summation by parts gives
+
+    average of v_1 ... v_k = v_k - (1 / Q_k) sum_j Q_(j-1) d_j
+
+so a step adds Q_(k-1) d_k to `average` where d_k is not zero, and nothing elsewhere.
+"""
+
+import json
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wolfpack import sampling
+from wolfpack.engines.serial import CURRENT, UPDATES
+from wolfpack.problem import Problem
+from wolfpack.stores import atoms, vectors
+
+FORMAT = "wolfpack state 1"
+N_COUNTS, N_SUMS = 4, 3
+CHECKED = 3  # in `counts`: the update at which the last scheduled check was
+
+
+class StateError(ValueError):
+    """A state that does not belong here: corrupt, foreign, or of another problem."""
+
+
+@dataclass(eq=False)
+class State:
+    """The iterate of a run and what its next update depends on.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, wolfpack
+    >>> Y, _, _ = wolfpack.make_piecewise(n=50, d=2)
+    >>> problem = wolfpack.group_fused_lasso(Y, alpha=0.5)
+    >>> first = wolfpack.solve(problem, max_epochs=3, tol=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = first.save(f"{folder}/state.npz")
+    ...     state = wolfpack.State.load(path)
+    >>> wolfpack.solve(problem, start=state, max_epochs=5, tol=0).epochs
+    5.0
+    """
+
+    fingerprint: str
+    offsets: np.ndarray | None
+    blocks: Any
+    shared: np.ndarray
+    average: np.ndarray
+    sampler: sampling.Sampler
+    rng: np.random.Generator
+    counts: np.ndarray
+    sums: np.ndarray
+
+    @property
+    def n_updates(self) -> int:
+        """k in the paper."""
+        return int(self.counts[UPDATES])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the state takes, in bytes, without spare room."""
+        arrays = [*_store(self.offsets).pack(self.blocks).values(), self.shared]
+        arrays += [self.average, *self.sampler]
+        return sum(array.nbytes for array in arrays)
+
+    @classmethod
+    def begin(
+        cls, problem: Problem, options, rng: np.random.Generator, blocks: Any = None
+    ) -> "State":
+        """Start at the problem's own point, or at the x that `blocks` holds."""
+        cold = blocks is None
+        if cold:
+            make = problem.store.create
+            blocks = make(problem.start, problem.offsets, options.batch_size)
+        state = cls(
+            fingerprint=problem.fingerprint,
+            offsets=problem.offsets,
+            blocks=blocks,
+            shared=problem.shared.copy(),
+            average=_average(problem.shared, options.averaging),
+            sampler=sampling.create(problem.n_blocks, options.sampling),
+            rng=rng,
+            counts=np.zeros(N_COUNTS, np.int64),
+            sums=np.zeros(N_SUMS),
+        )
+        state.counts[CHECKED] = -1
+        exact = problem.shared.astype(np.float64)
+        problem.kernels().rebuild(problem.data, blocks, problem.n_blocks, exact)
+        state.shared[...] = exact
+        return state
+
+    @classmethod
+    def resume(cls, problem: Problem, start: "State", options, rng) -> "State":
+        """Go on from `start`, whose arrays are copied, not used.
+
+        The same problem goes on bit for bit. Another problem with the same blocks (a
+        new regularisation, say) takes the point x over and starts its count anew.
+        """
+        if not isinstance(start, State):
+            given = type(start).__name__
+            raise StateError(f"start must be a wolfpack.State, but is a {given}.")
+        store = problem.store
+        if not _same_blocks(problem, start):
+            raise StateError(
+                f"start has the blocks of another problem: {_describe(start)}, while "
+                f"{problem.name} has {problem.n_blocks} blocks."
+            )
+        packed = store.pack(start.blocks)
+        blocks = store.unpack(packed, problem.offsets, options.batch_size)
+        _check_point(problem, blocks)
+        if start.fingerprint != problem.fingerprint:
+            return cls.begin(problem, options, rng, blocks)
+        sampler = sampling.create(problem.n_blocks, options.sampling)
+        if len(sampler.gaps) == len(start.sampler.gaps):
+            sampler = sampling.Sampler(*(array.copy() for array in start.sampler))
+        average = _average(problem.shared, options.averaging)
+        if average.size == start.average.size:
+            average = start.average.copy()
+        generator = np.random.Generator(type(start.rng.bit_generator)())
+        generator.bit_generator.state = start.rng.bit_generator.state
+        return cls(
+            fingerprint=start.fingerprint,
+            offsets=start.offsets,
+            blocks=blocks,
+            shared=start.shared.copy(),
+            average=average,
+            sampler=sampler,
+            rng=generator,
+            counts=start.counts.copy(),
+            sums=start.sums.copy(),
+        )
+
+    def averaged(self) -> np.ndarray | None:
+        """Return the weighted average of v over the run, if it is kept."""
+        k = self.n_updates
+        if self.average.size == 0 or k == 0:
+            return None
+        return self.shared - self.average / (0.5 * k * (k + 1.0))
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write to an .npz file (no pickle), all at once or not at all."""
+        path = Path(path).with_suffix(".npz")
+        packed = _store(self.offsets).pack(self.blocks)
+        arrays: dict[str, Any] = {f"block_{name}": packed[name] for name in packed}
+        for name, array in zip(self.sampler._fields, self.sampler, strict=True):
+            arrays[f"sampler_{name}"] = array
+        bits = self.rng.bit_generator
+        random = {"name": type(bits).__name__, "state": _plain(bits.state)}
+        temporary = path.with_suffix(".part.npz")
+        np.savez(
+            temporary,
+            format=np.array(FORMAT),
+            fingerprint=np.array(self.fingerprint),
+            rng=np.array(json.dumps(random)),
+            offsets=np.zeros(0, np.int64) if self.offsets is None else self.offsets,
+            shared=self.shared,
+            average=self.average,
+            counts=self.counts,
+            sums=self.sums,
+            **arrays,
+        )
+        os.replace(temporary, path)
+        return path
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "State":
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        StateError
+            When the file is missing, damaged, or something else.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        except FileNotFoundError:
+            raise StateError(f"there is no state file {os.fspath(path)}.") from None
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise StateError(
+                f"{os.fspath(path)} is damaged or no state file ({error})."
+            ) from error
+        if str(arrays.get("format")) != FORMAT:
+            raise StateError(
+                f"{os.fspath(path)} is no state of this wolfpack: its format is "
+                f"{str(arrays.get('format'))!r}, needed is {FORMAT!r}."
+            )
+        try:
+            return cls._from_arrays(arrays)
+        except (KeyError, ValueError, IndexError, TypeError) as error:
+            raise StateError(
+                f"{os.fspath(path)} is damaged: {type(error).__name__} {error}."
+            ) from error
+
+    @classmethod
+    def _from_arrays(cls, arrays: dict[str, np.ndarray]) -> "State":
+        random = json.loads(str(arrays["rng"]))
+        if random["name"] not in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"):
+            raise ValueError(f"unknown random generator {random['name']}")
+        bits = getattr(np.random, random["name"])()
+        bits.state = _arrays(random["state"])
+        offsets = arrays["offsets"] if arrays["offsets"].size else None
+        prefix = "block_"
+        packed = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
+        if offsets is not None:
+            _check_lists(packed, offsets)
+        fields = sampling.Sampler._fields
+        if arrays["counts"].size != N_COUNTS or arrays["sums"].size != N_SUMS:
+            raise ValueError("counters of another length")
+        return cls(
+            fingerprint=str(arrays["fingerprint"]),
+            offsets=offsets,
+            blocks=_store(offsets).unpack(packed, offsets, 1),
+            shared=arrays["shared"],
+            average=arrays["average"],
+            sampler=sampling.Sampler(*(arrays[f"sampler_{name}"] for name in fields)),
+            rng=np.random.Generator(bits),
+            counts=arrays["counts"],
+            sums=arrays["sums"],
+        )
+
+
+def _store(offsets: np.ndarray | None):
+    return vectors if offsets is None else atoms
+
+
+def _average(shared: np.ndarray, averaging: bool) -> np.ndarray:
+    return np.zeros(shared.shape if averaging else (0, *shared.shape[1:]))
+
+
+def _check_lists(packed: dict[str, np.ndarray], offsets: np.ndarray) -> None:
+    counts, weights = packed["counts"], packed["weights"]
+    if len(counts) != len(offsets) - 1 or (counts < 1).any():
+        raise ValueError("counts of atoms do not fit the blocks")
+    if counts.sum() != len(weights) or counts @ np.diff(offsets) != len(packed["atoms"]):
+        raise ValueError("atoms and weights do not fit their counts")
+    sums = np.add.reduceat(weights, np.cumsum(counts) - counts)
+    if not (weights.min() >= 0 and np.abs(sums - 1).max() < 1e-6):
+        raise ValueError("the weights of a block are no convex combination")
+
+
+def _same_blocks(problem: Problem, state: State) -> bool:
+    if (problem.offsets is None) != (state.offsets is None):
+        return False
+    if problem.shared.shape != state.shared.shape:
+        return False
+    if problem.offsets is None:
+        return problem.start.shape == state.blocks.points.shape
+    return np.array_equal(problem.offsets, np.asarray(state.offsets))
+
+
+def _check_point(problem: Problem, blocks: Any) -> None:
+    """Refuse a point outside the feasible set: a compiled loop would trust it."""
+    if problem.contains is None:
+        return
+    packed = problem.store.pack(blocks)
+    for i in range(problem.n_blocks):
+        if problem.offsets is None:
+            points = [packed["points"][i]]
+        else:
+            count = blocks.place[i, atoms.COUNT]
+            points = [atoms.get_atom(blocks, i, b) for b in range(count)]
+        for point in points:
+            if not problem.contains(problem.data, i, point):
+                raise StateError(f"block {i} of start lies outside its feasible set.")
+
+
+def _describe(state: State) -> str:
+    if state.offsets is None:
+        return f"{len(state.blocks.points)} vectors"
+    return f"{len(state.offsets) - 1} blocks of atoms, {int(state.offsets[-1])} entries"
+
+
+def _plain(value: Any) -> Any:
+    """Make the state of a bit generator fit for JSON."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return {"uint": value.tolist(), "dtype": str(value.dtype)}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _arrays(value: Any) -> Any:
+    """Undo `_plain`."""
+    if isinstance(value, dict) and set(value) == {"uint", "dtype"}:
+        return np.array(value["uint"], value["dtype"])
+    if isinstance(value, dict):
+        return {key: _arrays(item) for key, item in value.items()}
+    return value
+
+
+__all__ = ["CHECKED", "CURRENT", "State", "StateError"]

@@ -1,0 +1,87 @@
+"""Blocks as vectors: x_(i) itself, for balls and other sets without corners.
+
+An atom is a vector of the same size, so s - x_(i) is one too, and `add` and `score`,
+which are linear, take it as they take an atom.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolfpack._compile import jit
+from wolfpack._slots import add, score
+
+
+class Vectors(NamedTuple):
+    """x_(i) is `points[i]`; `difference` is scratch for s - x_(i)."""
+
+    points: np.ndarray
+    difference: np.ndarray
+
+
+def create(start: np.ndarray, offsets: None, batch_size: int) -> Vectors:
+    """Make the store that holds the points `start`, one row a block."""
+    return Vectors(start.copy(), np.zeros(start.shape[1:], start.dtype))
+
+
+def grow(blocks: Vectors, batch_size: int) -> Vectors:
+    """Vectors never grow."""
+    return blocks
+
+
+def pack(blocks: Vectors) -> dict[str, Any]:
+    """Return the arrays that a saved state needs."""
+    return {"points": blocks.points}
+
+
+def unpack(arrays: dict[str, np.ndarray], offsets: None, batch_size: int) -> Vectors:
+    """Make the store from what `pack` gave."""
+    return create(np.ascontiguousarray(arrays["points"]), None, batch_size)
+
+
+@jit
+def has_room(blocks, batch_size):
+    """Return whether an update of `batch_size` blocks fits: always."""
+    return True
+
+
+@jit
+def read_point(blocks, i, atom):
+    """Write x_(i) into `atom`."""
+    for j in range(atom.size):
+        atom[j] = blocks.points[i, j]
+
+
+@jit
+def prepare(data, shared, blocks, i, atom, work):
+    """Keep s - x_(i); return the block gap <x_(i) - s, grad_i f>."""
+    difference = blocks.difference
+    for j in range(difference.size):
+        difference[j] = atom[j] - blocks.points[i, j]
+    return -score(data, shared, i, difference)
+
+
+@jit
+def spread(data, blocks, i, atom, scale, out, work):
+    """Add scale A_i (s - x_(i)) to `out`; return scale <c_i, s - x_(i)>."""
+    return add(data, i, blocks.difference, scale, out)
+
+
+@jit
+def move(blocks, i, atom, gamma):
+    """x_(i) <- (1 - gamma) x_(i) + gamma s."""
+    for j in range(atom.size):
+        old = blocks.points[i, j]
+        blocks.points[i, j] = (1.0 - gamma) * old + gamma * atom[j]
+
+
+@jit
+def expand(data, blocks, i, out):
+    """Add A_i x_(i) to `out`; return <c_i, x_(i)>."""
+    return add(data, i, blocks.points[i], 1.0, out)
+
+
+@jit
+def block_score(data, shared, blocks, i):
+    """Return <x_(i), grad_i f>."""
+    return score(data, shared, i, blocks.points[i])
