@@ -17,26 +17,22 @@ import numpy as np
 
 from wolfpack._compile import entry
 from wolfpack._slots import HAS_VALUE, oracle, slope, value
-from wolfpack.stores.atoms import block_score, expand
+from wolfpack.stores.atoms import expand, prepare
 
 
 @entry
-def oracle_values(data, shared, first, last, atom, current, work):
-    """Return the sum over blocks [first, last) of min <s_(i), grad_i f>."""
+def oracle_values(data, shared, blocks, first, last, atom, current, work, gaps):
+    """Return the sum over blocks [first, last) of min <s_(i), grad_i f>.
+
+    Where `gaps` is not empty, each block's own gap goes there.
+    """
     total = 0.0
     for i in range(first, last):
         current[0] = i
         total += oracle(data, shared, i, atom, work)
+        if gaps.size > 0:
+            gaps[i] = prepare(data, shared, blocks, i, atom, work)
     return total
-
-
-@entry
-def block_gaps(data, shared, blocks, first, last, atom, current, work, gaps):
-    """Write the gap of each block in [first, last) into `gaps`."""
-    for i in range(first, last):
-        current[0] = i
-        least = oracle(data, shared, i, atom, work)
-        gaps[i] = max(block_score(data, shared, blocks, i) - least, 0.0)
 
 
 @entry

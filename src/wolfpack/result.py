@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from wolfpack.state import State
 
 if TYPE_CHECKING:
@@ -153,7 +151,8 @@ class Result:
 class OracleError(RuntimeError):
     """A problem's function failed during a run.
 
-    `block` is where, `result` what had been reached (None if nothing had).
+    `block` is where (-1: unknown); `state` is the iterate up to there, which
+    `solve(start=error.state)` goes on from and `error.state.save(path)` keeps.
     """
 
     def __init__(self, message: str, block: int, state: State | None = None) -> None:
@@ -161,7 +160,3 @@ class OracleError(RuntimeError):
         self.block = block
         self.state = state
 
-
-def relative(gap: float, scale: float) -> float:
-    """Return gap / scale."""
-    return float(gap / scale) if np.isfinite(gap) else float(gap)

@@ -11,14 +11,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
+
+from wolfpack._compile import jit
 
 __all__ = ["Set", "box", "l1_ball", "l2_ball", "linf_ball", "lp_ball"]
 __all__ += ["nuclear_ball", "simplex"]
-
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
-
 
 class _Ball(NamedTuple):
     radius: np.ndarray
@@ -53,19 +51,26 @@ class Set(NamedTuple):
     params: _Ball | _Bounds
 
 
-@_compiled
+@jit
 def _pick(table, i):
     if len(table) == 1:
         return table[0]
     return table[i] if i < len(table) else table[0] * np.nan
 
 
-@_compiled
+@jit
 def _largest(vector):
-    return np.float64(np.abs(vector).max())  # NaN if any entry is
+    largest = 0.0
+    for value in vector:
+        size = np.float64(abs(value))
+        if not size <= largest:  # larger, or NaN, which stays
+            largest = size
+            if size != size:
+                break
+    return largest
 
 
-@_compiled
+@jit
 def _norm(vector, p):
     scale, total = _largest(vector), 0.0
     if not 0.0 < scale < np.inf:
@@ -76,21 +81,21 @@ def _norm(vector, p):
     return scale * total ** (1.0 / p)
 
 
-@_compiled
+@jit
 def _minimise_simplex(params, i, gradient, atom):
     best = gradient.argmin()  # the first NaN, if there is one
     atom[:] = 0.0
     atom[best] = _pick(params.radius, i) if np.isfinite(gradient[best]) else np.nan
 
 
-@_compiled
+@jit
 def _contains_simplex(params, i, point, tolerance):
     radius, total = _pick(params.radius, i), point.astype(np.float64).sum()
     slack = tolerance * radius
     return abs(total - radius) <= slack and point.min() >= -slack
 
 
-@_compiled
+@jit
 def _shrink(values, radius):
     # A shift does not move the projection, and only entries within a radius of the
     # largest survive: measured from there, rounding is relative to the radius.
@@ -104,17 +109,17 @@ def _shrink(values, radius):
     return np.maximum(values - threshold, 0.0)
 
 
-@_compiled
+@jit
 def _project_simplex(params, i, point):
     point[:] = _shrink(point.astype(np.float64), _pick(params.radius, i))
 
 
-@_compiled
+@jit
 def _contains_ball(params, i, point, tolerance):
     return _norm(point, params.detail[0]) <= _pick(params.radius, i) * (1.0 + tolerance)
 
 
-@_compiled
+@jit
 def _minimise_l1(params, i, gradient, atom):
     low, high = gradient.argmin(), gradient.argmax()
     best = high if gradient[high] >= -gradient[low] else low
@@ -122,14 +127,14 @@ def _minimise_l1(params, i, gradient, atom):
     atom[best] = -_pick(params.radius, i) * np.sign(gradient[best])
 
 
-@_compiled
+@jit
 def _project_l1(params, i, point):
     radius = _pick(params.radius, i)
     if not _norm(point, 1.0) <= radius:
         point[:] = np.sign(point) * _shrink(np.abs(point).astype(np.float64), radius)
 
 
-@_compiled
+@jit
 def _minimise_lp(params, i, gradient, atom):
     # s_j = -r sign(g_j) |g_j|^(q-1) / |g|_q^(q-1), where q - 1 = 1 / (p - 1), with g
     # divided by its largest entry: total >= 1 for any gradient but zero.
@@ -142,20 +147,20 @@ def _minimise_lp(params, i, gradient, atom):
     atom *= -_pick(params.radius, i) / np.maximum(total, 1.0) ** (1.0 / p)
 
 
-@_compiled
+@jit
 def _project_l2(params, i, point):
     radius, norm = _pick(params.radius, i), _norm(point, 2.0)
     if not norm <= radius:
         point *= radius / norm
 
 
-@_compiled
+@jit
 def _spectrum(params, vector):
     rows, columns = int(params.detail[0]), int(params.detail[1])
     return np.linalg.svd(vector.reshape(rows, columns), False)
 
 
-@_compiled
+@jit
 def _minimise_nuclear(params, i, gradient, atom):
     if not _largest(gradient) < np.inf:
         atom[:] = np.nan
@@ -166,7 +171,7 @@ def _minimise_nuclear(params, i, gradient, atom):
         atom[j] = -_pick(params.radius, i) * left[row, 0] * right[0, column]
 
 
-@_compiled
+@jit
 def _contains_nuclear(params, i, point, tolerance):
     if not _largest(point) < np.inf:
         return False
@@ -174,7 +179,7 @@ def _contains_nuclear(params, i, point, tolerance):
     return norm <= _pick(params.radius, i) * (1.0 + tolerance)
 
 
-@_compiled
+@jit
 def _minimise_box(params, i, gradient, atom):
     low, high = _pick(params.low, i), _pick(params.high, i)
     for j in range(gradient.size):
@@ -182,14 +187,14 @@ def _minimise_box(params, i, gradient, atom):
         atom[j] = best if np.isfinite(gradient[j]) else np.nan
 
 
-@_compiled
+@jit
 def _contains_box(params, i, point, tolerance):
     low, high = _pick(params.low, i), _pick(params.high, i)
     slack = tolerance * np.maximum(np.abs(low), np.abs(high))
     return bool(np.all((point >= low - slack) & (point <= high + slack)))
 
 
-@_compiled
+@jit
 def _project_box(params, i, point):
     low, high = _pick(params.low, i), _pick(params.high, i)
     point[:] = np.minimum(np.maximum(point, low), high)

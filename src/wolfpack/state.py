@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from wolfpack import sampling
-from wolfpack.engines.serial import CURRENT, UPDATES
+from wolfpack.engines.serial import UPDATES
 from wolfpack.problem import Problem
 from wolfpack.stores import atoms, vectors
 
 FORMAT = "wolfpack state 1"
-N_COUNTS, N_SUMS = 4, 3
+N_COUNTS, N_SUMS = 4, 2
 CHECKED = 3  # in `counts`: the update at which the last scheduled check was
 
 
@@ -295,5 +295,3 @@ def _arrays(value: Any) -> Any:
         return {key: _arrays(item) for key, item in value.items()}
     return value
 
-
-__all__ = ["CHECKED", "CURRENT", "State", "StateError"]

@@ -32,7 +32,7 @@ from wolfpack.stores.atoms import has_room, move, prepare, read_point, spread
 
 # Entries of `counts` and `sums`, which outlive a call of `run`.
 UPDATES, CALLS, CURRENT = 0, 1, 2
-GAPS, SEEN, MOVED = 0, 1, 2
+GAPS, SEEN = 0, 1
 # Why `run` returned.
 DONE, GROW, NOT_A_NUMBER, INFEASIBLE = 0, 1, 2, 3
 
@@ -169,7 +169,6 @@ def run(
             if plan.sampling == GAP:
                 observe(sampler, chosen[j], gaps[j])
         sums[SEEN] += tau
-        sums[MOVED] += gamma
         counts[UPDATES] += 1
     return DONE
 

@@ -143,7 +143,11 @@ def read_point(blocks, i, atom):
 @jit
 def prepare(data, shared, blocks, i, atom, work):
     """Return the block gap <x_(i) - s, grad_i f>."""
-    return block_score(data, shared, blocks, i) - score(data, shared, i, atom)
+    gap = -score(data, shared, i, atom)
+    slot = blocks.place[i, SLOT]
+    for b in range(blocks.place[i, COUNT]):
+        gap += blocks.weights[slot + b] * score(data, shared, i, get_atom(blocks, i, b))
+    return gap
 
 
 @jit
@@ -166,18 +170,6 @@ def expand(data, blocks, i, out):
         weight = blocks.weights[slot + b]
         linear += add(data, i, get_atom(blocks, i, b), weight, out)
     return linear
-
-
-@jit
-def block_score(data, shared, blocks, i):
-    """Return <x_(i), grad_i f>."""
-    total = 0.0
-    slot = blocks.place[i, SLOT]
-    for b in range(blocks.place[i, COUNT]):
-        total += blocks.weights[slot + b] * score(
-            data, shared, i, get_atom(blocks, i, b)
-        )
-    return total
 
 
 @jit

@@ -80,8 +80,3 @@ def expand(data, blocks, i, out):
     """Add A_i x_(i) to `out`; return <c_i, x_(i)>."""
     return add(data, i, blocks.points[i], 1.0, out)
 
-
-@jit
-def block_score(data, shared, blocks, i):
-    """Return <x_(i), grad_i f>."""
-    return score(data, shared, i, blocks.points[i])

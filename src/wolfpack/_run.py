@@ -1,0 +1,332 @@
+"""The one driver: advance an engine, check, report, stop.
+
+Time is sliced so that a callback, a time limit or Ctrl-C is answered within a moment;
+slices and interrupted checks leave no mark on the iterate. Scheduled checks rebuild v
+from x in double precision; they happen at the same updates in a run that was stopped
+and resumed, so both give the same bits.
+"""
+
+import logging
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolfpack import sampling
+from wolfpack.certificate import SLICE_SECONDS, Certifier, failure
+from wolfpack.engines import serial
+from wolfpack.engines.serial import CALLS, CURRENT, GAPS, SEEN, Plan
+from wolfpack.problem import Problem
+from wolfpack.result import Event, OracleError, Result, Status, TraceRow
+from wolfpack.state import CHECKED, State
+from wolfpack.steps import LINE
+
+logger = logging.getLogger("wolfpack")
+
+BEAT_SECONDS = 0.2
+# After Ctrl-C the last certificate is made if it takes no longer than this.
+PATIENCE_SECONDS = 3.0
+
+_said_uncompiled: set[str] = set()
+
+
+class Options(NamedTuple):
+    """The validated arguments of `solve`."""
+
+    batch_size: int
+    averaging: bool
+    sampling: str
+    plan: Plan
+    tol: float
+    max_epochs: float
+    max_seconds: float
+    check_every: float | None
+
+
+class Interrupt:
+    """Ctrl-C as a flag, so that it never falls into the middle of an update."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __enter__(self) -> "Interrupt":
+        self._main = threading.current_thread() is threading.main_thread()
+        if self._main:
+            self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._main:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _ask(self, *_: object) -> None:
+        if self.asked:  # the second time, at once
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+class Run:
+    """One call of `solve`."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        engine: Any,
+        state: State,
+        options: Options,
+        callback: Callable[[Event], Any] | None,
+    ) -> None:
+        self.problem, self.engine, self.state = problem, engine, state
+        self.options, self.callback = options, callback
+        self.kernels: SimpleNamespace = problem.kernels()
+        self.work = problem.work()
+        self.scratch = engine.prepare(problem, options)
+        self.certifier = Certifier(problem, self.kernels, self.work)
+        self.goal = options.tol * problem.scale
+        self.trace: list[TraceRow] = []
+        self.solution_v: np.ndarray = state.shared
+        self.averaged = False
+        self.estimate = math.nan
+        self.seconds = 0.0
+        self._rate = 1.0
+        self._compile()
+        self.began = self._beat = time.perf_counter()
+
+    def _compile(self) -> None:
+        """Compile, or load, outside all clocks: zero updates, zero blocks."""
+        name = self.problem.name
+        if not self.kernels.compiled:
+            if name not in _said_uncompiled:
+                _said_uncompiled.add(name)
+                logger.warning("%s has plain Python functions: running uncompiled.", name)
+            return
+        begin = time.perf_counter()
+        if not self.kernels.run.signatures:
+            logger.info("%s: loading its loops, or compiling them once (~15 s).", name)
+        self.engine.advance(self, self.state.n_updates)
+        gaps = self.state.sampler.gaps
+        self.certifier.oracle_values(self.state, self.state.shared, 0, 0, gaps)
+        origin, rows = self.certifier.origin, self.certifier.rows[:0]
+        self.kernels.evaluate(self.problem.data, origin, origin, rows)
+        logger.info("%s: ready in %.1f s.", name, time.perf_counter() - begin)
+
+    def to_the_end(self, interrupt: Interrupt) -> Result:
+        """Run until something says stop; return the result."""
+        status = None
+        while status is None:
+            if self._is_due() and self._check(lambda: interrupt.asked):
+                status = self._judge()
+                if self._report(checked=True):
+                    status = status or Status.STOPPED
+            status = status or self._limit(interrupt)
+            if status is None:
+                self._advance()
+                if self._beat_is_due() and self._report(checked=False):
+                    status = Status.STOPPED
+        return self._finish(status)
+
+    def _finish(self, status: Status) -> Result:
+        """Certify the last iterate, which stays as it is, for a resume."""
+        state = self.state
+        if not self.trace or self.trace[-1].n_updates != state.n_updates:
+            hurry = status is Status.INTERRUPTED and bool(self.trace)
+            if hurry and self.certifier.seconds > PATIENCE_SECONDS:
+                self._bound_from_before()
+            else:
+                self._check(lambda: False, scheduled=False)
+            if self._judge() is Status.CONVERGED:
+                status = Status.CONVERGED
+            self._report(checked=True)
+        row = self.trace[-1]
+        return Result(
+            solution=self._solution(),
+            objective=row.objective,
+            gap=row.gap,
+            relative_gap=row.gap / self.problem.scale,
+            lower_bound=row.lower_bound,
+            gap_estimate=row.gap_estimate,
+            status=status,
+            epochs=row.epoch,
+            n_updates=state.n_updates,
+            n_oracle_calls=row.n_oracle_calls,
+            seconds=self.seconds,
+            wall_seconds=time.perf_counter() - self.began,
+            averaged=self.averaged,
+            trace=self.trace,
+            state=state,
+        )
+
+    def _solution(self) -> Any:
+        if self.problem.finish is not None:
+            return self.problem.finish(self.solution_v)
+        if self.problem.offsets is None:
+            return self.state.blocks.points.copy()
+        return self.solution_v
+
+    # Why to stop.
+
+    def _limit(self, interrupt: Interrupt) -> Status | None:
+        if interrupt.asked:
+            return Status.INTERRUPTED
+        if self.state.n_updates >= self._updates(self.options.max_epochs):
+            return Status.EPOCH_LIMIT
+        if time.perf_counter() - self.began >= self.options.max_seconds:
+            return Status.TIME_LIMIT
+        return None
+
+    def _judge(self) -> Status | None:
+        row = self.trace[-1]
+        if not math.isfinite(row.gap):
+            return Status.DIVERGED
+        if row.gap <= self.goal:
+            return Status.CONVERGED
+        idle = [old for old in self.trace[-4:-1] if old.objective <= row.objective]
+        if self.options.plan.rule == LINE and len(idle) == 3:
+            return Status.STALLED
+        return None
+
+    # Updates.
+
+    def _advance(self) -> None:
+        """Make updates until the next decision, or for about one slice of time."""
+        state, k = self.state, self.state.n_updates
+        target = min(self._next_decision(), self._updates(self.options.max_epochs))
+        until = min(target, k + max(1, int(self._rate * SLICE_SECONDS)))
+        begin = time.perf_counter()
+        try:
+            ended = self.engine.advance(self, until)
+        except Exception as error:
+            raise failure(self.problem, state, error) from error
+        spent = time.perf_counter() - begin
+        self.seconds += spent
+        self._rate = max((state.n_updates - k) / max(spent, 1e-6), 1.0)
+        if ended == serial.GROW:
+            grow = self.problem.store.grow
+            state.blocks = grow(state.blocks, self.options.batch_size)
+        elif ended != serial.DONE:
+            self._fail(ended)
+
+    def _fail(self, ended: int) -> None:
+        block = int(self.state.counts[CURRENT])
+        what = {
+            serial.NOT_A_NUMBER: "the oracle's atom or the step is NaN or infinite",
+            serial.INFEASIBLE: "the oracle's atom lies outside the feasible set",
+        }[ended]
+        raise OracleError(
+            f"{self.problem.name}: {what} on block {block} after "
+            f"{self.state.n_updates} updates; the iterate is in this error's .state.",
+            block,
+            self.state,
+        )
+
+    # When to check.
+
+    def _updates(self, epochs: float) -> float:
+        """Return the number of updates that make so many passes."""
+        if math.isinf(epochs):
+            return math.inf
+        return math.ceil(epochs * self.problem.n_blocks / self.options.batch_size)
+
+    def _epoch(self, updates: int) -> float:
+        return updates * self.options.batch_size / self.problem.n_blocks
+
+    def _next_decision(self) -> float:
+        every = self.options.check_every or 1.0
+        k = self.state.n_updates
+        m = math.floor(self._epoch(k) / every)
+        while self._updates(m * every) <= k:
+            m += 1
+        return self._updates(m * every)
+
+    def _is_due(self) -> bool:
+        """Decide, at a whole number of intervals, whether a check is worth it."""
+        state, every = self.state, self.options.check_every or 1.0
+        k, last = state.n_updates, int(state.counts[CHECKED])
+        whole = self._updates(round(self._epoch(k) / every) * every) == k
+        if k == last or not whole:
+            return False
+        if self.options.check_every or k == 0:
+            return True
+        self._estimate()
+        epoch, before = self._epoch(k), self._epoch(last)
+        if epoch >= max(1.15 * before, before + 1.0):
+            return True
+        # The estimate of an exact step is not that of the gap.
+        reached = self.estimate <= self.goal and not self.options.plan.exact
+        state.sums[:] = 0.0
+        return reached
+
+    def _estimate(self) -> None:
+        sums, gaps = self.state.sums, self.state.sampler.gaps
+        if gaps.size:
+            self.estimate = float(gaps.sum())
+        elif sums[SEEN] > 0:
+            self.estimate = self.problem.n_blocks * sums[GAPS] / sums[SEEN]
+
+    # The certificate.
+
+    def _check(self, stop: Callable[[], bool], scheduled: bool = True) -> bool:
+        """Certify the iterate; return False if stopped on the way."""
+        state = self.state
+        found = self.certifier.certify(state, stop)
+        if found is None:
+            return False
+        self._estimate()
+        if scheduled:
+            state.shared[...] = found.shared
+            state.counts[CHECKED] = state.n_updates
+            state.sums[:] = 0.0
+            state.sampler.gaps[:] = np.maximum(found.gaps, 0.0)
+            sampling.refresh(state.sampler)
+        self.solution_v, self.averaged = found.best, found.averaged
+        self.trace.append(self._row(found.objective, found.gap, found.drift))
+        return True
+
+    def _bound_from_before(self) -> None:
+        """Certify without a pass: the last lower bound holds for every x."""
+        exact, linear = self.certifier.rebuild(self.state)
+        origin, rows = self.certifier.origin, self.certifier.rows
+        kernel = self.kernels.evaluate
+        value, _ = self.certifier.guard(self.state, kernel, exact, origin, rows)
+        objective, row = value + linear, self.trace[-1]
+        self.solution_v, self.averaged = exact, False
+        gap = objective - row.lower_bound if math.isfinite(objective) else row.gap
+        self.trace.append(self._row(objective, gap, row.drift))
+
+    def _row(self, objective: float, gap: float, drift: float) -> TraceRow:
+        state = self.state
+        return TraceRow(
+            epoch=self._epoch(state.n_updates),
+            n_updates=state.n_updates,
+            n_oracle_calls=int(state.counts[CALLS]),
+            objective=float(objective),
+            gap=float(gap),
+            gap_estimate=float(self.estimate),
+            lower_bound=float(objective - gap),
+            drift=drift,
+            seconds=self.seconds,
+            wall_seconds=time.perf_counter() - self.began,
+        )
+
+    # What people see.
+
+    def _beat_is_due(self) -> bool:
+        late = time.perf_counter() - self._beat > BEAT_SECONDS
+        return late and self.callback is not None and bool(self.trace)
+
+    def _report(self, checked: bool) -> bool:
+        self._beat = time.perf_counter()
+        if self.callback is None:
+            return False
+        row = self.trace[-1]
+        if not checked:
+            self._estimate()
+            row = self._row(row.objective, row.gap, row.drift)
+        scale, options = self.problem.scale, self.options
+        event = Event(row, checked, options.tol, scale, options.max_epochs, self.state)
+        return self.callback(event) is True
