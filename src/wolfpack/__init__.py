@@ -12,3 +12,44 @@ from wolfpack.solve import solve
 from wolfpack.state import State, StateError
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "ChainSSVM",
+    "Event",
+    "GroupFusedLasso",
+    "OracleError",
+    "Problem",
+    "ProblemError",
+    "Result",
+    "Serial",
+    "State",
+    "StateError",
+    "Status",
+    "box",
+    "chain_ssvm",
+    "from_blocks",
+    "group_fused_lasso",
+    "l1_ball",
+    "l2_ball",
+    "linf_ball",
+    "load_dates",
+    "load_ocr",
+    "lp_ball",
+    "make_piecewise",
+    "nuclear_ball",
+    "simplex",
+    "solve",
+]
+
+
+def __getattr__(name: str):
+    """Import scikit-learn only for those who want an estimator."""
+    if name == "ChainSSVM":
+        from wolfpack.estimators.structured import ChainSSVM
+
+        return ChainSSVM
+    if name == "GroupFusedLasso":
+        from wolfpack.estimators.signals import GroupFusedLasso
+
+        return GroupFusedLasso
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -157,6 +157,7 @@ def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem
     ball = dual_ball(q, float(alpha))
     jumps = np.linalg.norm(np.diff(Y, axis=0), ord=q, axis=1).sum()
     flat = 0.5 * np.square(Y - Y.mean(axis=0)).sum()
+
     return Problem(
         data=Signal(0.5 * float(np.square(Y).sum()), ball.params),
         shared=Y,

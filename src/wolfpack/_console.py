@@ -1,0 +1,67 @@
+"""What the command line shows: a bar on stderr, JSON lines or sentences on stdout."""
+
+import json
+import math
+import resource
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from wolfpack.result import Event, TraceRow
+
+
+def to_dict(row: TraceRow) -> dict[str, Any]:
+    """Return a check as JSON takes it, with primal and dual by their names."""
+    numbers = {k: None if v != v else v for k, v in row._asdict().items()}
+    return {"primal": -row.lower_bound, "dual": -row.objective, **numbers}
+
+
+def peak_memory_mb() -> float:
+    """Return the most memory that this process has had, in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+class Watcher:
+    """Listens to a run: the bar moves with the logarithm of the gap."""
+
+    def __init__(self, as_json: bool, quiet: bool) -> None:
+        self.as_json = as_json
+        self.first_gap = math.nan
+        console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=quiet or not console.is_terminal,
+        )
+
+    def __enter__(self) -> "Watcher":
+        self.bar.start()
+        note = "loading or compiling its loops (once, about 15 s)"
+        self.task = self.bar.add_task("training", total=1.0, note=note)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.bar.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        row = event.row
+        if event.checked and self.as_json:
+            print(json.dumps(to_dict(row)), flush=True)  # noqa: T201
+        if math.isnan(self.first_gap):
+            self.first_gap = max(event.relative_gap, 2 * event.tol, 1e-300)
+        goal = math.log(self.first_gap / max(event.tol, 1e-12))
+        gap = max(event.relative_gap, 1e-300)
+        share = math.log(self.first_gap / gap) / goal if goal > 0 else 1.0
+        note = (
+            f"gap {event.relative_gap:.2e} -> {event.tol:.0e}  "
+            f"{row.epoch:.0f} passes, {row.n_oracle_calls:,} oracle calls"
+        )
+        done = min(max(share, 0.0), 1.0)
+        self.bar.update(self.task, completed=done, note=note)

@@ -1,0 +1,186 @@
+"""The work behind `wolfpack fit`: a data set, the estimator for it, and its report."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolfpack import datasets
+from wolfpack._console import Watcher, peak_memory_mb, to_dict
+from wolfpack.estimators._base import DualEstimator
+from wolfpack.estimators.signals import GroupFusedLasso
+from wolfpack.estimators.structured import ChainSSVM
+from wolfpack.models import save_model
+
+CHAINS, SIGNALS = ("dates", "ocr", "conll2000"), ("piecewise", "acgh")
+
+
+class Labelled(NamedTuple):
+    """Sequences to label; `y` is None where the truth is unknown."""
+
+    X: list
+    y: list | None
+
+
+def load(name: str, folds: list[int] | None) -> "ChainJob | SignalJob":
+    """Return the job for a data set by name."""
+    if folds is not None and name != "ocr":
+        raise ValueError(f"--folds is for ocr; {name} has no folds.")
+    if name == "dates":
+        return ChainJob(*datasets.load_dates())
+    if name == "ocr":
+        return ChainJob(datasets.load_ocr(folds), _other_folds(folds))
+    if name == "conll2000":
+        return ChainJob(*map(datasets.load_conll2000, ("train", "test")))
+    if name == "piecewise":
+        noisy, clean, _ = datasets.make_piecewise()
+        return SignalJob(name, noisy, clean)
+    if name == "acgh":
+        return SignalJob(name, datasets.load_acgh(), None)
+    known = ", ".join(CHAINS + SIGNALS)
+    raise ValueError(f"there is no data set {name!r}; there are {known}.")
+
+
+def _other_folds(folds: list[int] | None) -> datasets.Sequences | None:
+    others = sorted(set(range(10)) - set(folds or range(10)))
+    return datasets.load_ocr(others) if others else None
+
+
+def load_sequences(name: str, folds: list[int] | None) -> Labelled:
+    """Return what `wolfpack predict` labels."""
+    if name == "dates":
+        data = datasets.load_dates()[1]
+    elif name == "ocr":
+        data = datasets.load_ocr(folds)
+    elif name == "conll2000":
+        data = datasets.load_conll2000("test")
+    elif Path(name).suffix == ".npz":
+        return _read_sequences(Path(name))
+    else:
+        known = ", ".join(CHAINS)
+        raise ValueError(f"DATA must be one of {known}, or an .npz file, not {name!r}.")
+    return Labelled(data.X, data.y)
+
+
+def _read_sequences(path: Path) -> Labelled:
+    with np.load(path, allow_pickle=False) as file:
+        missing = {"X", "offsets"} - set(file.files)
+        if missing:
+            raise ValueError(f"{path} lacks {sorted(missing)}; it has {file.files}.")
+        X, cuts = file["X"], file["offsets"][1:-1]
+        y = np.split(file["y"], cuts) if "y" in file.files else None
+    return Labelled(np.split(X, cuts), y)
+
+
+class _Job:
+    """What both kinds of jobs share."""
+
+    model: DualEstimator
+
+    def _watch(self, data: tuple, as_json: bool, quiet: bool) -> dict[str, Any]:
+        model = self.model
+        with Watcher(as_json, quiet) as watcher:
+            model._listener = watcher
+            try:
+                model.fit(*data)
+            finally:
+                del model._listener
+        row = to_dict(model.trace_[-1])
+        status = {"status": model.status_.name, "reason": model.status_.value}
+        return {**status, **row, "peak_memory_mb": round(peak_memory_mb(), 1)}
+
+    def plot(self, path: Path) -> None:
+        """Draw the convergence."""
+        from wolfpack.plotting import plot_trace
+
+        plot_trace(self.model.trace_).figure.savefig(path, dpi=150)
+
+    def _certificate(self, report: dict[str, Any]) -> str:
+        return (
+            f"{report['status']}: {report['reason']}\n"
+            f"The best objective lies between {report['dual']:.8f} and "
+            f"{report['primal']:.8f} (gap {report['gap']:.2e}), certified after "
+            f"{report['epoch']:.0f} passes and {report['wall_seconds']:.1f} s."
+        )
+
+
+class ChainJob(_Job):
+    """Train a chain structural SVM."""
+
+    def __init__(self, train: datasets.Sequences, test: datasets.Sequences | None):
+        self.train, self.test = train, test
+
+    def describe(self, options: dict[str, Any]) -> str:
+        """Say what will be done."""
+        alpha = options.get("alpha", ChainSSVM().alpha)
+        positions = sum(len(y) for y in self.train.y)
+        return (
+            f"Training a chain structural SVM on {self.train.name}: "
+            f"{len(self.train.X)} sequences, {positions} positions, "
+            f"{self.train.X[0].shape[1]} features, {len(self.train.label_names)} labels; "
+            f"alpha = {alpha:g}."
+        )
+
+    def fit(self, options: dict[str, Any], as_json: bool, quiet: bool) -> dict[str, Any]:
+        """Train; return the report."""
+        self.model = ChainSSVM(**{"sampling": "uniform", **options})
+        report = self._watch((self.train.X, self.train.y), as_json, quiet)
+        report["train_score"] = self.model.score(self.train.X, self.train.y)
+        if self.test is not None:
+            report["test_score"] = self.model.score(self.test.X, self.test.y)
+        return report
+
+    def save(self, path: Path) -> Path:
+        """Keep the model."""
+        about = {"dataset": self.train.name, "label_names": self.train.label_names}
+        return save_model(self.model, path, **about)
+
+    def summary(self, report: dict[str, Any]) -> str:
+        """Say what came out."""
+        lines = [self._certificate(report)]
+        lines.append(f"Right labels: {report['train_score']:.4f} in training")
+        if "test_score" in report:
+            lines[-1] += f", {report['test_score']:.4f} in test"
+        lines[-1] += f". Peak memory {report['peak_memory_mb']:.0f} MB."
+        return "\n".join(lines)
+
+
+class SignalJob(_Job):
+    """Find the change points of a signal."""
+
+    def __init__(self, name: str, noisy: np.ndarray, clean: np.ndarray | None):
+        self.name, self.noisy, self.clean = name, noisy, clean
+
+    def describe(self, options: dict[str, Any]) -> str:
+        """Say what will be done."""
+        n, d = self.noisy.shape
+        alpha = options.get("alpha", GroupFusedLasso().alpha)
+        top = GroupFusedLasso.alpha_max(self.noisy)
+        return (
+            f"Group fused lasso on {self.name}: {n} rows in {d} dimensions; "
+            f"alpha = {alpha:g} (from {top:.4g} on the answer is constant)."
+        )
+
+    def fit(self, options: dict[str, Any], as_json: bool, quiet: bool) -> dict[str, Any]:
+        """Recover the signal; return the report."""
+        self.model = GroupFusedLasso(**options)
+        report = self._watch((self.noisy,), as_json, quiet)
+        report["change_points"] = self.model.change_points_.tolist()
+        return report
+
+    def save(self, path: Path) -> Path:
+        """Keep the recovered signal."""
+        path = path.with_suffix(".npz")
+        model = self.model
+        np.savez(path, signal=model.signal_, change_points=model.change_points_)
+        return path
+
+    def plot(self, path: Path) -> None:
+        """Draw original, noisy and recovered signal."""
+        axes = self.model.plot(self.noisy, original=self.clean)
+        axes.ravel()[0].figure.savefig(path, dpi=150)
+
+    def summary(self, report: dict[str, Any]) -> str:
+        """Say what came out."""
+        found = len(report["change_points"])
+        return f"{self._certificate(report)}\n{found} change points found."

@@ -1,0 +1,127 @@
+"""What all estimators share: arguments, callbacks, warnings, learned numbers."""
+
+import logging
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from wolfpack.problem import Problem
+from wolfpack.result import Event, Result, Status
+from wolfpack.solve import solve
+
+logger = logging.getLogger("wolfpack")
+
+
+class DualEstimator(CallbackSupportMixin, BaseEstimator):
+    """An estimator that solves the dual of its problem by `wolfpack.solve`."""
+
+    def _solve(self, problem: Problem, describe: Callable[[Any], dict[str, Any]]) -> Result:
+        """Solve, telling the callbacks of each pass; keep what was learnt.
+
+        `describe` turns a solution into the attributes of a fitted estimator.
+        """
+        max_iter = self._limit("max_iter")
+        effective_n_jobs(self.n_jobs)  # refuses 0, as elsewhere
+        start = getattr(self, "_state", None) if self.warm_start else None
+        done = 0.0 if start is None else self._epochs_in(start, problem)
+        context = self._init_callback_context(max_subtasks=math.ceil(max_iter))
+        context.call_on_fit_task_begin(estimator=self)
+        passes = _Passes(self, context, problem, describe, done)
+        result = solve(
+            problem,
+            batch_size=self.batch_size,
+            step=self.step,
+            sampling=self.sampling,
+            averaging=self.averaging,
+            tol=self.tol,
+            max_epochs=done + max_iter,
+            max_seconds=self.max_seconds,
+            callback=passes,
+            start=start,
+            rng=self._generator(),
+        )
+        self._learn(result, describe)
+        context.call_on_fit_task_end(estimator=self)
+        if result.status in (Status.EPOCH_LIMIT, Status.TIME_LIMIT, Status.STALLED):
+            warnings.warn(_advice(result, self.tol), ConvergenceWarning, stacklevel=3)
+        return result
+
+    def _learn(self, result: Result, describe: Callable[[Any], dict[str, Any]]) -> None:
+        for name, value in describe(result.solution).items():
+            setattr(self, name, value)
+        self.objective_ = -result.lower_bound
+        self.dual_objective_ = -result.objective
+        self.gap_ = result.gap
+        self.n_iter_ = max(1, math.ceil(result.epochs))
+        self.status_ = result.status
+        self.trace_ = result.trace
+        self._state = result.state if self.warm_start else None
+
+    def _limit(self, name: str) -> float:
+        value = getattr(self, name)
+        if not isinstance(value, int | float | np.number) or not value > 0:
+            raise ValueError(f"{name} must be a number > 0, but is {value!r}.")
+        return float(value)
+
+    def _generator(self) -> np.random.Generator:
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=4)
+        return np.random.default_rng(np.random.SeedSequence(seeds.tolist()))
+
+    def _epochs_in(self, start, problem: Problem) -> float:
+        if start.fingerprint != problem.fingerprint:
+            return 0.0
+        return start.n_updates * self.batch_size / problem.n_blocks
+
+
+class _Passes:
+    """A `solve` callback that tells scikit-learn's callbacks of each whole pass."""
+
+    def __init__(self, estimator, context, problem, describe, done: float) -> None:
+        self.estimator, self.context, self.problem = estimator, context, problem
+        self.describe, self.told = describe, math.floor(done)
+
+    def __call__(self, event: Event) -> bool:
+        row, estimator = event.row, self.estimator
+        listener = getattr(estimator, "_listener", None)  # the command line's
+        if listener is not None:
+            listener(event)
+        if event.checked and estimator.verbose:
+            logger.info(
+                "pass %.4g: gap %.3e (tol %.1e), objective %.8g, %.1f s",
+                row.epoch, event.relative_gap, event.tol, -row.lower_bound,
+                row.wall_seconds,
+            )  # fmt: skip
+        stop = False
+        while self.told < math.floor(row.epoch + 1e-9):
+            self.told += 1
+            task = self.context.subcontext(task_name=f"pass {self.told}")
+            task.call_on_fit_task_begin(estimator=estimator)
+            stop |= task.call_on_fit_task_end(
+                estimator=estimator,
+                metadata={"gap": row.gap, "epoch": row.epoch},
+                reconstruction_attributes=lambda: self._attributes(event),
+            )
+        return bool(stop)
+
+    def _attributes(self, event: Event) -> dict[str, Any]:
+        shared = event.state.shared.astype(np.float64)
+        return self.describe(self.problem.finish(shared))
+
+
+def _advice(result: Result, tol: float) -> str:
+    reached = f"the gap is {result.relative_gap:.3g} after {result.epochs:.4g} passes"
+    if result.status is Status.STALLED:
+        return f"{result.status.value} Here {reached}; tol = {tol:g} is out of reach."
+    limit = "max_iter" if result.status is Status.EPOCH_LIMIT else "max_seconds"
+    return (
+        f"Stopped before convergence: {reached}, above tol = {tol:g}. Raise {limit} "
+        "or tol."
+    )

@@ -1,0 +1,253 @@
+"""Structured prediction: the chain structural SVM as an estimator."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.callback import with_callbacks
+from sklearn.utils.validation import check_is_fitted
+
+from wolfpack.estimators._base import DualEstimator
+from wolfpack.problems import chain
+
+
+class ChainSSVM(DualEstimator):
+    """Label sequences with a linear-chain structural SVM.
+
+    Minimises alpha/2 |w|^2 + mean over sequences of the structured hinge loss, with
+    the Hamming distance between labellings as the loss.
+
+    Parameters
+    ----------
+    alpha : float
+        Regularisation, lambda in the paper; C = 1 / (alpha n). Smaller fits closer
+        and takes longer.
+    normalize : bool
+        Whether the loss of a sequence is divided by its length.
+    batch_size : int
+        Sequences per update, tau in the paper.
+    step : "line", "open-loop" or float
+        The step, gamma in the paper; see `wolfpack.solve`.
+    sampling : "gap", "permutation" or "uniform"
+        How sequences are chosen. "gap" needs about half the passes.
+    averaging : bool
+        Certify, and predict, with the better of the last and the averaged weights.
+    tol : float
+        Stop at this duality gap, relative to the objective at w = 0 (which is 1 with
+        normalize=True).
+    max_iter : int
+        The most passes over the data.
+    max_seconds : float, optional
+        The most time.
+    warm_start : bool
+        Go on from the last `fit` instead of starting anew.
+    n_jobs : int, optional
+        Accepted for scikit-learn's sake; this version computes on one core.
+    random_state : int, RandomState or None
+        The same number gives the same bits.
+    verbose : int
+        1 logs a line at each check, to the logger "wolfpack".
+
+    Attributes
+    ----------
+    classes_ : ndarray of K labels
+    coef_ : ndarray (K, n_features)
+    intercept_, first_, last_ : ndarray of K
+        Weights of any position, of the first and of the last one.
+    transitions_ : ndarray (K, K)
+        From one label (row) to the next (column).
+    objective_, dual_objective_, gap_ : float
+        The certificate: the optimum lies between the first two.
+    n_iter_ : int
+        Passes made.
+    status_ : Status
+        Why fit stopped.
+    trace_ : list of TraceRow
+        One row a check.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> train, test = wolfpack.load_dates(n_train=200, n_test=50)
+    >>> model = wolfpack.ChainSSVM(alpha=0.01, tol=0.01, random_state=0)
+    >>> model.fit(train.X, train.y).score(test.X, test.y) > 0.8
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.01,
+        normalize: bool = True,
+        batch_size: int = 1,
+        step: Literal["line", "open-loop"] | float = "line",
+        sampling: Literal["gap", "permutation", "uniform"] = "gap",
+        averaging: bool = False,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.normalize = normalize
+        self.batch_size = batch_size
+        self.step = step
+        self.sampling = sampling
+        self.averaging = averaging
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(
+        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None
+    ) -> "ChainSSVM":
+        """Learn from labelled sequences.
+
+        Parameters
+        ----------
+        X : list of (T_i, p) arrays or sparse matrices
+            The features of each position of each sequence.
+        y : list of (T_i,) arrays
+            The label of each position: numbers or strings.
+        sample_weight : array of n, optional
+            A weight of 2 counts as the sequence twice; only ratios matter.
+
+        Returns
+        -------
+        ChainSSVM
+            Itself.
+        """
+        classes, codes = _encode(y)
+        if self.warm_start and getattr(self, "_state", None) is not None:
+            if not np.array_equal(classes, self.classes_):
+                raise ValueError(
+                    f"warm_start needs the labels of the first fit, {self.classes_}, "
+                    f"but y has {classes}; set warm_start=False to start anew."
+                )
+        problem = chain.chain_ssvm(
+            X,
+            codes,
+            self.alpha,
+            n_labels=len(classes),
+            normalize=self.normalize,
+            sample_weight=sample_weight,
+        )
+        self._solve(problem, lambda weights: _attributes(classes, weights))
+        return self
+
+    def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
+        """Return the best labelling of each sequence."""
+        data, shared, kernels, begin = self._ready(X)
+        labels = np.zeros(begin[-1], data.labels.dtype)
+        kernels.decode(data, shared, 0, len(begin) - 1, labels, chain.make_work(data))
+        return np.split(self.classes_[labels], begin[1:-1])
+
+    def decision_function(self, X: Sequence[Any]) -> list[np.ndarray]:
+        """Return, per position and label, the best score of a labelling with it.
+
+        The largest in a row is the score of the best labelling (the max-marginal);
+        differences say how much worse another label would be.
+        """
+        data, shared, kernels, begin = self._ready(X)
+        scores = np.zeros((begin[-1], data.n_labels))
+        work = chain.make_work(data)
+        kernels.max_marginals(data, shared, 0, len(begin) - 1, scores, work)
+        return np.split(scores, begin[1:-1])
+
+    def score(
+        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None
+    ) -> float:
+        """Return the share of positions that are labelled right.
+
+        A label that `fit` never saw counts as an error, with a warning.
+        """
+        predicted = self.predict(X)
+        if len(y) != len(predicted):
+            raise ValueError(f"X has {len(predicted)} sequences and y has {len(y)}.")
+        unseen = np.setdiff1d(_concatenate(y), self.classes_)
+        if unseen.size:
+            warnings.warn(
+                f"y holds labels that fit never saw, {unseen.tolist()}; they count as "
+                "errors.",
+                UserWarning,
+                stacklevel=2,
+            )
+        lengths = [len(labels) for labels in predicted]
+        for i, labels in enumerate(y):
+            if len(labels) != lengths[i]:
+                raise ValueError(
+                    f"X[{i}] has {lengths[i]} positions and y[{i}] has {len(labels)}."
+                )
+        right = [(a == np.asarray(b)).sum() for a, b in zip(predicted, y, strict=True)]
+        return float(np.average(np.divide(right, lengths), weights=_weights(lengths, sample_weight)))
+
+    def _ready(self, X: Sequence[Any]):
+        check_is_fitted(self)
+        begin, matrix = chain.pack_features(X)
+        if matrix.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {matrix.shape[1]} features, but ChainSSVM was fitted with "
+                f"{self.n_features_in_}."
+            )
+        data, kernels = chain.layout(begin, matrix, len(self.classes_))
+        weights = chain.ChainWeights(
+            self.coef_, self.intercept_, self.first_, self.last_, self.transitions_
+        )
+        return data, chain.pack_weights(weights, data.width), kernels, begin
+
+    def __sklearn_tags__(self):
+        """Say that X is a list of sequences, dense or sparse."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _concatenate(y: Sequence[Any]) -> np.ndarray:
+    if len(y) == 0:
+        raise ValueError("y is empty: at least one sequence is needed.")
+    arrays = [np.asarray(labels) for labels in y]
+    for i, labels in enumerate(arrays):
+        if labels.ndim != 1 or labels.dtype == object and labels.size == 0:
+            raise ValueError(
+                f"y[{i}] must be one label a position, but has shape {labels.shape}."
+            )
+    return np.concatenate(arrays)
+
+
+def _encode(y: Sequence[Any]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the sorted labels, and y as numbers 0 ... K - 1."""
+    flat = _concatenate(y)
+    if flat.dtype.kind == "f" and not np.isfinite(flat).all():
+        raise ValueError("y holds NaN or infinity; every position needs a label.")
+    classes, codes = np.unique(flat, return_inverse=True)
+    ends = np.cumsum([len(labels) for labels in y])[:-1]
+    return classes, np.split(codes, ends)
+
+
+def _weights(lengths: list[int], sample_weight: Any) -> np.ndarray:
+    """Weigh sequences by their positions, and by `sample_weight`."""
+    return np.asarray(lengths) * (1.0 if sample_weight is None else sample_weight)
+
+
+def _attributes(classes: np.ndarray, weights: chain.ChainWeights) -> dict[str, Any]:
+    return {
+        "classes_": classes,
+        "coef_": weights.features,
+        "intercept_": weights.bias,
+        "first_": weights.first,
+        "last_": weights.last,
+        "transitions_": weights.transitions,
+        "n_features_in_": weights.features.shape[1],
+    }

@@ -1,0 +1,114 @@
+"""Pictures. Axes in, axes out; nothing is shown, nothing is saved here.
+
+Colours are those of Okabe and Ito, which colour-blind people can tell apart.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from wolfpack.result import TraceRow
+
+BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#666666"
+
+
+def plot_trace(trace: "Sequence[TraceRow]", ax: "Axes | None" = None) -> "Axes":
+    """Draw the certified gap, and its running estimate, against passes."""
+    ax = ax or _new_axes()
+    epochs = np.array([row.epoch for row in trace])
+    gaps = np.array([row.gap for row in trace])
+    estimates = np.array([row.gap_estimate for row in trace])
+    ax.plot(epochs, gaps, "o-", color=BLUE, markersize=3, label="duality gap (exact)")
+    known = np.isfinite(estimates) & (estimates > 0)
+    if known.any():
+        ax.plot(epochs[known], estimates[known], ":", color=ORANGE, label="estimate")
+    if (gaps > 0).any():
+        ax.set_yscale("log")
+    ax.set_xlabel("passes over the data")
+    ax.set_ylabel("duality gap")
+    ax.legend(frameon=False)
+    ax.grid(alpha=0.3)
+    return ax
+
+
+def plot_signals(
+    noisy: np.ndarray,
+    recovered: np.ndarray,
+    original: np.ndarray | None = None,
+    axes: "np.ndarray | None" = None,
+) -> "np.ndarray":
+    """Draw the original, the noisy and the recovered signal side by side.
+
+    The paper's Figure 5. `axes` is an array of as many axes as there are signals.
+    """
+    parts = [("noisy", noisy, GREY), ("recovered", recovered, BLUE)]
+    if original is not None:
+        parts.insert(0, ("original", original, GREEN))
+    if axes is None:
+        import matplotlib.pyplot as plt
+
+        shape = {"figsize": (3.4 * len(parts), 3.2), "layout": "constrained"}
+        _, axes = plt.subplots(1, len(parts), sharex=True, sharey=True, **shape)
+    for ax, (name, signal, colour) in zip(np.ravel(axes), parts, strict=True):
+        ax.plot(signal, color=colour, linewidth=0.9, alpha=0.8)
+        ax.set_title(f"{name} signal")
+        ax.set_xlabel("time")
+    np.ravel(axes)[0].set_ylabel("value of each coordinate")
+    return np.asarray(axes)
+
+
+def plot_sequences(
+    images: Sequence[np.ndarray],
+    truth: Sequence[Sequence[Any]],
+    predicted: Sequence[Sequence[Any]],
+    image_shape: tuple[int, int],
+    trace: "Sequence[TraceRow] | None" = None,
+) -> "Figure":
+    """Draw sequences of letter images with true and predicted labels below them.
+
+    Wrong predictions are red and underlined. With `trace`, the convergence curve is
+    drawn beneath.
+    """
+    import matplotlib.pyplot as plt
+
+    n = len(images)
+    figure = plt.figure(figsize=(8, 0.75 * n + (3.2 if trace else 0.6)))
+    figure.set_layout_engine("constrained")
+    heights = [0.75 * n, 3.0] if trace else [1]
+    top, *rest = np.atleast_1d(np.asarray(figure.subfigures(len(heights), 1, height_ratios=heights)))
+    top.suptitle("test sequences: image, true label, predicted label")
+    rows = top.subplots(n, 1, squeeze=False)[:, 0]
+    for ax, pixels, right, guess in zip(rows, images, truth, predicted, strict=True):
+        _draw_word(ax, np.asarray(pixels), right, guess, image_shape)
+    if trace:
+        ax = plot_trace(trace, rest[0].subplots())
+        ax.set_title("convergence of the training")
+    return figure
+
+
+def _draw_word(ax: "Axes", pixels, truth, predicted, shape: tuple[int, int]) -> None:
+    height, width = shape
+    letters = pixels.reshape(-1, height, width)
+    strip = np.hstack([np.pad(letter, ((0, 0), (1, 1))) for letter in letters])
+    ax.imshow(strip, cmap="gray_r", aspect="equal")
+    for k, (right, guess) in enumerate(zip(truth, predicted, strict=True)):
+        x, wrong = (k + 0.5) * (width + 2) - 0.5, right != guess
+        ax.text(x, height + 0.25 * height, f"{right}", ha="center", va="center", fontsize=8)
+        style = {"color": RED, "fontweight": "bold"} if wrong else {"color": BLUE}
+        text = f"{guess}\u0332" if wrong else f"{guess}"
+        ax.text(x, 1.55 * height, text, ha="center", va="center", fontsize=8, **style)
+    ax.set_ylim(1.8 * height, -0.5)
+    ax.set_xlim(-0.5, max(strip.shape[1], 1) - 0.5)
+    ax.axis("off")
+
+
+def _new_axes() -> "Axes":
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    return ax
