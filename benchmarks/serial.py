@@ -81,7 +81,9 @@ def main() -> None:
         ratios.append(ours / theirs)
         print(f"{k:5d} {ours / 1e3:9.1f} {theirs / 1e3:9.1f} {ratios[-1]:6.2f}")
     if prototype:
-        print(f"ratio, median of {options.rounds} rounds: {statistics.median(ratios):.2f}")
+        print(
+            f"ratio, median of {options.rounds} rounds: {statistics.median(ratios):.2f}"
+        )
 
 
 if __name__ == "__main__":

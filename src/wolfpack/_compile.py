@@ -11,6 +11,8 @@ A plain Python callable among the functions switches the whole set to the uncomp
 originals (`py_func`): same source, same result, no compiler.
 """
 
+import atexit
+import functools
 import hashlib
 import inspect
 import os
@@ -29,10 +31,18 @@ from numba.core.dispatcher import Dispatcher
 # `reassoc` would let each compilation sum in an order of its own.
 FASTMATH = {"contract"}
 
-_OPTIONS = {"nogil": True, "forceinline": True, "error_model": "numpy", "fastmath": FASTMATH}
+_OPTIONS = {
+    "nogil": True,
+    "forceinline": True,
+    "error_model": "numpy",
+    "fastmath": FASTMATH,
+}
 # What Python calls is `entry`, cached on disk with all that it calls, which is `jit`.
 jit = numba.njit(**_OPTIONS)
 entry = numba.njit(cache=True, **_OPTIONS)
+
+# Modules that a release changes and a user does not.
+_FOREIGN = {*sys.stdlib_module_names, "numpy", "numba", "scipy", "llvmlite"}
 
 _bound: dict[str, types.SimpleNamespace] = {}
 
@@ -56,6 +66,9 @@ def specialise(
     digest = Fingerprint()
     for module in modules:
         digest.add(Path(str(module.__file__)).read_bytes())
+        for name, value in sorted(vars(module).items()):  # what it imports counts too
+            if is_compiled(value) or hasattr(value, "_defn") or _is_number(value):
+                digest.add((name, value))
     for name in sorted(names):
         digest.add(name)
         digest.add(names[name])
@@ -64,7 +77,7 @@ def specialise(
         bound = dict(names)
         for module in modules:
             bound.update(_bind(module, bound, key, compiled))
-        _bound[key] = types.SimpleNamespace(**bound, compiled=compiled)
+        _bound[key] = types.SimpleNamespace(**bound, compiled=compiled, key=key)
     return _bound[key]
 
 
@@ -73,7 +86,7 @@ def _bind(
 ) -> dict[str, Any]:
     source = Path(str(module.__file__)).read_text(encoding="utf-8")
     short = module.__name__.rpartition(".")[2]
-    path = _write_once(cache_folder() / key / f"{short}.py", source)
+    path = write_once(cache_folder() / key / f"{short}.py", source)
     copy = types.ModuleType(f"_wolfpack_{key}_{short}")
     copy.__file__ = str(path)
     sys.modules[copy.__name__] = copy  # Numba's cache looks functions up by module
@@ -101,7 +114,7 @@ def cache_folder() -> Path:
     return Path(user_cache_dir("wolfpack")) / "loops"
 
 
-def _write_once(path: Path, text: str) -> Path:
+def write_once(path: Path, text: str) -> Path:
     """Write atomically, and only if absent: Numba's cache keys on the file's date."""
     try:
         if not path.exists():
@@ -111,11 +124,18 @@ def _write_once(path: Path, text: str) -> Path:
                 file.write(text)
             os.replace(temporary, path)
     except OSError:  # a read-only home: compile again in each process
-        if path.is_relative_to(tempfile.gettempdir()):
+        if path.is_relative_to(_own_folder()):
             raise
-        folder = Path(tempfile.gettempdir()) / f"wolfpack-{os.getuid()}"
-        return _write_once(folder / path.parent.name / path.name, text)
+        return write_once(_own_folder() / path.parent.name / path.name, text)
     return path
+
+
+@functools.cache
+def _own_folder() -> Path:
+    """Make a folder of this process alone: in a shared one others could leave code."""
+    folder = tempfile.TemporaryDirectory(prefix="wolfpack-", ignore_cleanup_errors=True)
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
 
 
 class Fingerprint:
@@ -139,7 +159,9 @@ class Fingerprint:
         """Add a function, a constant, an array or a nest of them."""
         if is_compiled(value):
             options = value.targetoptions
-            self._text(f"njit {[(key, _stable(options[key])) for key in sorted(options)]}")
+            self._text(
+                f"njit {[(key, _stable(options[key])) for key in sorted(options)]}"
+            )
             value = value.py_func
         if inspect.isfunction(value):
             self._function(value)
@@ -149,7 +171,9 @@ class Fingerprint:
             self._text(f"array {value.dtype} {value.shape}")
             self._hash.update(np.ascontiguousarray(value).tobytes())
         elif isinstance(value, tuple | list | frozenset | set):
-            items = value if isinstance(value, tuple | list) else sorted(map(repr, value))
+            items = (
+                value if isinstance(value, tuple | list) else sorted(map(repr, value))
+            )
             self._text(f"{type(value).__name__} {len(value)}")
             for item in items:
                 self.add(item)
@@ -175,16 +199,33 @@ class Fingerprint:
         for cell in function.__closure__ or ():
             self.add(cell.cell_contents)
 
-        for name in sorted(_names(function.__code__)):
+        names = sorted(_names(function.__code__))
+        for name in names:
             if name in function.__globals__:
                 self._text(name)
-                self.add(function.__globals__[name])
+                value = function.__globals__[name]
+                self.add(value)
+                if isinstance(value, types.ModuleType):
+                    self._members(value, names)
+
+    def _members(self, module: types.ModuleType, names: Sequence[str]) -> None:
+        """Add what a function may read from a user's module as `module.name`."""
+        if module.__name__.partition(".")[0] in _FOREIGN:
+            return
+        for name in names:
+            if hasattr(module, name):
+                self._text(f"{module.__name__}.{name}")
+                self.add(getattr(module, name))
 
     def _code(self, code: types.CodeType) -> None:
         self._hash.update(code.co_code)
         self._text(f"{code.co_names} {code.co_varnames}")
         for constant in code.co_consts:
             self.add(constant)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number)
 
 
 def _stable(option: Any) -> Any:

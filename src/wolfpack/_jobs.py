@@ -7,7 +7,6 @@ import numpy as np
 
 from wolfpack import datasets
 from wolfpack._console import Watcher, peak_memory_mb, to_dict
-from wolfpack.estimators._base import DualEstimator
 from wolfpack.estimators.signals import GroupFusedLasso
 from wolfpack.estimators.structured import ChainSSVM
 from wolfpack.models import save_model
@@ -75,7 +74,7 @@ def _read_sequences(path: Path) -> Labelled:
 class _Job:
     """What both kinds of jobs share."""
 
-    model: DualEstimator
+    model: Any
 
     def _watch(self, data: tuple, as_json: bool, quiet: bool) -> dict[str, Any]:
         model = self.model
@@ -93,7 +92,8 @@ class _Job:
         """Draw the convergence."""
         from wolfpack.plotting import plot_trace
 
-        plot_trace(self.model.trace_).figure.savefig(path, dpi=150)
+        figure: Any = plot_trace(self.model.trace_).figure
+        figure.savefig(path, dpi=150)
 
     def _certificate(self, report: dict[str, Any]) -> str:
         return (
@@ -114,14 +114,16 @@ class ChainJob(_Job):
         """Say what will be done."""
         alpha = options.get("alpha", ChainSSVM().alpha)
         positions = sum(len(y) for y in self.train.y)
+        n_features, n_labels = self.train.X[0].shape[1], len(self.train.label_names)
         return (
             f"Training a chain structural SVM on {self.train.name}: "
             f"{len(self.train.X)} sequences, {positions} positions, "
-            f"{self.train.X[0].shape[1]} features, {len(self.train.label_names)} labels; "
-            f"alpha = {alpha:g}."
+            f"{n_features} features, {n_labels} labels; alpha = {alpha:g}."
         )
 
-    def fit(self, options: dict[str, Any], as_json: bool, quiet: bool) -> dict[str, Any]:
+    def fit(
+        self, options: dict[str, Any], as_json: bool, quiet: bool
+    ) -> dict[str, Any]:
         """Train; return the report."""
         self.model = ChainSSVM(**{"sampling": "uniform", **options})
         report = self._watch((self.train.X, self.train.y), as_json, quiet)
@@ -161,7 +163,9 @@ class SignalJob(_Job):
             f"alpha = {alpha:g} (from {top:.4g} on the answer is constant)."
         )
 
-    def fit(self, options: dict[str, Any], as_json: bool, quiet: bool) -> dict[str, Any]:
+    def fit(
+        self, options: dict[str, Any], as_json: bool, quiet: bool
+    ) -> dict[str, Any]:
         """Recover the signal; return the report."""
         self.model = GroupFusedLasso(**options)
         report = self._watch((self.noisy,), as_json, quiet)

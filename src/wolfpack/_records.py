@@ -15,7 +15,7 @@ def __getattr__(name: str) -> type:
     if not name.startswith(_PREFIX):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     fields = name[len(_PREFIX) :].split("__")
-    record = namedtuple(name, fields, module=__name__)  # noqa: PYI024
+    record = namedtuple(name, fields, module=__name__)
     globals()[name] = record
     return record
 

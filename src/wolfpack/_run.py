@@ -103,7 +103,9 @@ class Run:
         if not self.kernels.compiled:
             if name not in _said_uncompiled:
                 _said_uncompiled.add(name)
-                logger.warning("%s has plain Python functions: running uncompiled.", name)
+                logger.warning(
+                    "%s has plain Python functions: running uncompiled.", name
+                )
             return
         begin = time.perf_counter()
         if not self.kernels.run.signatures:
@@ -247,7 +249,8 @@ class Run:
         """Decide, at a whole number of intervals, whether a check is worth it."""
         state, every = self.state, self.options.check_every or 1.0
         k, last = state.n_updates, int(state.counts[CHECKED])
-        whole = self._updates(round(self._epoch(k) / every) * every) == k
+        m = math.floor(self._epoch(k) / every)
+        whole = k in (self._updates(m * every), self._updates((m + 1) * every))
         if k == last or not whole:
             return False
         if self.options.check_every or k == 0:
@@ -258,7 +261,8 @@ class Run:
             return True
         # The estimate of an exact step is not that of the gap.
         reached = self.estimate <= self.goal and not self.options.plan.exact
-        state.sums[:] = 0.0
+        if not reached:  # else the check does it, unless it is interrupted
+            state.sums[:] = 0.0
         return reached
 
     def _estimate(self) -> None:
@@ -281,7 +285,7 @@ class Run:
             state.shared[...] = found.shared
             state.counts[CHECKED] = state.n_updates
             state.sums[:] = 0.0
-            state.sampler.gaps[:] = np.maximum(found.gaps, 0.0)
+            state.sampler.gaps[:] = found.gaps
             sampling.refresh(state.sampler)
         self.solution_v, self.averaged = found.best, found.averaged
         self.trace.append(self._row(found.objective, found.gap, found.drift))

@@ -6,11 +6,24 @@ wider than the machine's registers, so the same code runs on AVX-512, AVX2 and N
 Offsets count elements from the start of a C-contiguous array of any shape.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
 
 _ELEMENTS = {"float32": ir.FloatType(), "int32": ir.IntType(32)}
+
+
+def _intrinsic(function: Callable) -> Any:
+    """Make an intrinsic; its arguments are Numba's affair, not the type checker's."""
+    return intrinsic(function)
+
+
+def _literal_intrinsic(function: Callable) -> Any:
+    """Make an intrinsic that is told the values of constant arguments."""
+    return intrinsic(prefer_literal=True)(function)
 
 
 class Vector(types.Type):
@@ -46,7 +59,7 @@ def _int32s(values) -> ir.Constant:
     return ir.Constant(ir.VectorType(ir.IntType(32), len(values)), values)
 
 
-@intrinsic(prefer_literal=True)
+@_literal_intrinsic
 def load(typing, array, offset, lanes):
     """Read `lanes` elements of `array` from `offset` on."""
     vector = Vector(array.dtype.name, lanes.literal_value)
@@ -58,7 +71,7 @@ def load(typing, array, offset, lanes):
     return vector(array, types.intp, lanes), generate
 
 
-@intrinsic
+@_intrinsic
 def store(typing, array, offset, vector):
     """Write `vector` to `array` from `offset` on."""
 
@@ -70,7 +83,7 @@ def store(typing, array, offset, vector):
     return types.void(array, types.intp, vector), generate
 
 
-@intrinsic
+@_intrinsic
 def fetch(typing, array, offset):
     """Read one element; unlike `array[offset]`, without a test for offset < 0."""
 
@@ -81,7 +94,7 @@ def fetch(typing, array, offset):
     return array.dtype(array, types.intp), generate
 
 
-@intrinsic
+@_intrinsic
 def put(typing, array, offset, number):
     """Write one element; the other half of `fetch`."""
 
@@ -93,7 +106,7 @@ def put(typing, array, offset, number):
     return types.void(array, types.intp, array.dtype), generate
 
 
-@intrinsic
+@_intrinsic
 def word(typing, array, offset):
     """Read the eight bytes that start at element `offset`, as one number."""
     bits = ir.IntType(64)
@@ -105,7 +118,7 @@ def word(typing, array, offset):
     return types.uint64(array, types.intp), generate
 
 
-@intrinsic
+@_intrinsic
 def accumulate(typing, array, offset, vector):
     """Add a float32 `vector` to a float32 or float64 `array` from `offset` on."""
     double = array.dtype == types.float64
@@ -123,7 +136,7 @@ def accumulate(typing, array, offset, vector):
     return types.void(array, types.intp, vector), generate
 
 
-@intrinsic(prefer_literal=True)
+@_literal_intrinsic
 def fill(typing, number, lanes):
     """Return `lanes` copies of a float32 or int32 `number`."""
     vector = Vector(types.unliteral(number).name, lanes.literal_value)
@@ -137,7 +150,7 @@ def fill(typing, number, lanes):
     return vector(types.unliteral(number), lanes), generate
 
 
-@intrinsic
+@_intrinsic
 def plus(typing, x, y):
     """Return x + y."""
 
@@ -147,7 +160,7 @@ def plus(typing, x, y):
     return x(x, y), generate
 
 
-@intrinsic
+@_intrinsic
 def times(typing, x, y):
     """Return x y."""
 
@@ -157,7 +170,7 @@ def times(typing, x, y):
     return x(x, y), generate
 
 
-@intrinsic
+@_intrinsic
 def multiply_add(typing, x, y, z):
     """Return x y + z, fused."""
 
@@ -168,7 +181,7 @@ def multiply_add(typing, x, y, z):
     return x(x, y, z), generate
 
 
-@intrinsic
+@_intrinsic
 def maximum(typing, x, y):
     """Return the larger of x and y, lane by lane; y where one of them is NaN."""
 
@@ -179,7 +192,7 @@ def maximum(typing, x, y):
     return x(x, y), generate
 
 
-@intrinsic
+@_intrinsic
 def total(typing, x):
     """Return the sum of the lanes."""
 

@@ -26,7 +26,7 @@ def add(data, i, atom, scale, out):
 
 
 @jit
-def touched(data, i, rows):
+def touched(data, i, rows, work):
     """Block i touches row i."""
     rows[0] = i
     return 1
@@ -35,7 +35,7 @@ def touched(data, i, rows):
 def from_blocks(
     x0: np.ndarray,
     gradient: Callable,
-    set: Set,  # noqa: A002
+    set: Set,
     *,
     value: Callable | None = None,
     args: tuple = (),
@@ -138,5 +138,6 @@ def from_blocks(
         max_rows=1,
         quadratic=quadratic,
         scale=scale,
+        finish=lambda shared: shared,  # v is x, or its average
         name=f"from_blocks over {set.name}",
     )

@@ -83,7 +83,9 @@ class Certifier:
         args = (state.blocks, first, last, self.atom, current, self.work, gaps)
         return self.guard(state, kernel, shared, *args)
 
-    def _pass(self, state, shared, exact, stop, gaps) -> tuple[float, float, float] | None:
+    def _pass(
+        self, state, shared, exact, stop, gaps
+    ) -> tuple[float, float, float] | None:
         """Return g(v), <grad g(v), v - v0>, and the sum of the oracle's minima."""
         least, first, n = 0.0, 0, self.problem.n_blocks
         while first < n:
@@ -104,7 +106,7 @@ class Certifier:
         if gap < -noise * (size + self.problem.scale):
             raise OracleError(
                 f"{self.problem.name}: the gap is {gap:.3g}, and no minimiser gives a "
-                "negative one: the oracle misses the minimum of <s, grad> on some block.",
+                "negative one: the oracle misses its minimum on some block.",
                 -1,
                 state,
             )
@@ -117,7 +119,9 @@ class Certifier:
             raise failure(self.problem, state, error) from error
         if isinstance(result, float) and math.isnan(result):
             raise OracleError(
-                f"{self.problem.name}: the oracle returned NaN in a full pass.", -1, state
+                f"{self.problem.name}: the oracle returned NaN in a full pass.",
+                -1,
+                state,
             )
         return result
 

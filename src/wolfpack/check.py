@@ -29,9 +29,16 @@ def check(problem: Problem) -> None:
         if function is not None:
             _check_signature(name, function)
             functions[name] = bounds_checked(function)
+    if (problem.prepare is None) != (problem.spread is None):
+        raise ProblemError("prepare and spread belong together: give both or none.")
     n = problem.n_blocks
+    blocks = [_Block(problem, functions, i) for i in range(n)]
+    v = problem.shared.astype(np.float64)
+    for block in blocks:  # a start outside its set would make every bound wrong
+        block.member(block.start, "start")
+        block.number("add", problem.data, block.i, block.start, 1.0, v)
     for i in sorted({0, n // 2, n - 1}):
-        _Block(problem, functions, i).check()
+        blocks[i].check(v.astype(problem.shared.dtype))
 
 
 def _check_arrays(problem: Problem) -> None:
@@ -66,7 +73,7 @@ def _check_arrays(problem: Problem) -> None:
 
 def _check_signature(name: str, function: Callable) -> None:
     needed = list(inspect.signature(getattr(_slots, name)).parameters)
-    python = function.py_func if _compile.is_compiled(function) else function  # pyright: ignore
+    python = getattr(function, "py_func", function)
     try:
         inspect.signature(python).bind(*needed)
     except TypeError:
@@ -79,10 +86,23 @@ def _check_signature(name: str, function: Callable) -> None:
 class _Block:
     """The checks on one block."""
 
-    def __init__(self, problem: Problem, functions: dict[str, Callable], i: int) -> None:
+    def __init__(
+        self, problem: Problem, functions: dict[str, Callable], i: int
+    ) -> None:
         self.problem, self.functions, self.i = problem, functions, i
-        self.v = problem.shared.copy()
-        self.precise = 1e-6 if self.v.dtype == np.float64 else 1e-3
+        self.precise = 1e-6 if problem.shared.dtype == np.float64 else 1e-3
+
+    @property
+    def start(self) -> np.ndarray:
+        """The atom or vector that the block starts with, with room as in a run."""
+        problem, i = self.problem, self.i
+        point = np.zeros(problem.atom_size, problem.start.dtype)
+        if problem.offsets is None:
+            point[:] = problem.start[i]
+        else:
+            begin, end = problem.offsets[i : i + 2]
+            point[: end - begin] = problem.start[begin:end]
+        return point
 
     def call(self, name: str, *args: Any) -> Any:
         """Call a function; turn what goes wrong into a sentence."""
@@ -108,7 +128,7 @@ class _Block:
             number = float(result)
         except (TypeError, ValueError):
             raise ProblemError(
-                f"{name} on block {self.i} returned {result!r}; it must return a number."
+                f"{name} on block {self.i} returned {result!r}; a number is needed."
             ) from None
         if not np.isfinite(number):
             raise ProblemError(
@@ -116,60 +136,78 @@ class _Block:
             )
         return number
 
-    def check(self) -> None:
-        """Run the oracle, then hold the other functions against it."""
-        problem, data, i, v = self.problem, self.problem.data, self.i, self.v
-        point = np.zeros(problem.atom_size, problem.start.dtype)
-        if problem.offsets is None:
-            point[:] = problem.start[i]
-        else:
-            begin, end = problem.offsets[i : i + 2]
-            point[: end - begin] = problem.start[begin:end]
-        self.member(point, "start")
-        atom = np.zeros_like(point)
+    def check(self, v: np.ndarray) -> None:
+        """Run the oracle at v, then hold the other functions against it."""
+        problem, data, i, point = self.problem, self.problem.data, self.i, self.start
+        atom, before = np.zeros_like(point), v.copy()
         least = self.number("oracle", data, v, i, atom, problem.work())
         if not np.isfinite(atom).all():
-            raise ProblemError(f"oracle wrote NaN or infinity into the atom of block {i}.")
+            raise ProblemError(
+                f"oracle wrote NaN or infinity into the atom of block {i}."
+            )
         self.member(atom, "oracle")
-        if not np.array_equal(v, problem.shared):
+        if not np.array_equal(v, before):
             raise ProblemError("oracle wrote into shared; it may only read it.")
         score = self.number("score", data, v, i, atom)
         self.agree(least, score, "oracle returned {}, but score of its atom is {}")
         other = self.number("score", data, v, i, point)
         if least > other + self.precise * (abs(least) + abs(other)):
             raise ProblemError(
-                f"oracle is no minimiser on block {i}: its atom scores {least:.6g}, the "
-                f"start scores {other:.6g}, which is lower. Is a sign the wrong way?"
+                f"oracle is no minimiser on block {i}: its atom scores {least:.6g}, "
+                f"the start {other:.6g}, which is lower. Is a sign the wrong way?"
             )
-        self.line(atom, score)
+        self.line(v, atom, point)
         if problem.minimiser is not None:
-            best = point.copy()
-            self.call("minimiser", data, v, i, best, problem.work())
-            self.member(best, "minimiser")
+            self.call("minimiser", data, v, i, point, problem.work())
+            self.member(point, "minimiser")
 
-    def line(self, atom: np.ndarray, score: float) -> None:
-        """Hold `add`, `slope` and `value` against `score` along one atom."""
-        problem, data, i, v = self.problem, self.problem.data, self.i, self.v
-        out = np.zeros(v.shape)
+    def line(self, v: np.ndarray, atom: np.ndarray, point: np.ndarray) -> None:
+        """Hold `add` and `slope` against `score`, here and one step further.
+
+        Where v is 0 at the start a wrong sign in `add` shows only after a step.
+        """
+        data, i, rows = self.problem.data, self.i, np.arange(len(v))
+        out, linear = self.image(atom)
+        move = (out - self.image(point)[0]).astype(v.dtype)
+        direction = out.astype(v.dtype)
+        for here in (v, v + move):
+            score = self.number("score", data, here, i, atom)
+            slope = self.number("slope", data, here, direction, rows, 0.0)
+            self.agree(
+                slope + linear, score, "slope and add give {}, but score gives {}"
+            )
+        if self.problem.quadratic:
+            line = [
+                self.number("slope", data, v, move, rows, t) for t in (0.0, 0.5, 1.0)
+            ]
+            if abs(line[0] - 2 * line[1] + line[2]) > self.precise * np.abs(line).sum():
+                raise ProblemError(
+                    "g is not quadratic: its slope is no straight line. Say "
+                    "quadratic=False, and the line search takes a few more slopes."
+                )
+        if self.problem.value is not None:
+            self.number("value", data, v)
+
+    def image(self, atom: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return A_i s and <c_i, s>, after a look at what `add` does."""
+        problem, data, i = self.problem, self.problem.data, self.i
+        out, double = np.zeros(problem.shared.shape), np.zeros(problem.shared.shape)
         linear = self.number("add", data, i, atom, 1.0, out)
         if not np.isfinite(out).all():
             raise ProblemError(f"add wrote NaN or infinity for block {i}.")
-        double = np.zeros(v.shape)
-        self.number("add", data, i, atom, 2.0, double)
-        if not np.allclose(double, 2 * out, rtol=1e-4, atol=1e-12):
+        twice = self.number("add", data, i, atom, 2.0, double)
+        straight = np.allclose(double, 2 * out, rtol=1e-4, atol=1e-12)
+        if not (straight and np.isclose(twice, 2 * linear, rtol=1e-4, atol=1e-12)):
             raise ProblemError(f"add on block {i} is not proportional to scale.")
-        rows = np.arange(len(v))
-        direction = out.astype(v.dtype)
-        slope = self.number("slope", data, v, direction, rows, 0.0)
-        self.agree(slope + linear, score, "slope and add give {}, but score gives {}")
         if problem.touched is not None:
             listed = np.zeros(problem.max_rows, np.int64)
-            count = int(self.number("touched", data, i, listed))
+            count = int(self.number("touched", data, i, listed, problem.work()))
             used = np.flatnonzero(out.reshape(len(out), -1).any(axis=1))
             if not np.isin(used, listed[:count]).all():
-                raise ProblemError(f"touched leaves out rows that add wrote, block {i}.")
-        if problem.value is not None:
-            self.number("value", data, v)
+                raise ProblemError(
+                    f"touched leaves out rows that add wrote, block {i}."
+                )
+        return out, linear
 
     def member(self, atom: np.ndarray, name: str) -> None:
         """Refuse an atom outside M_i, where the problem can tell."""
@@ -177,7 +215,7 @@ class _Block:
             return
         if not self.call("contains", self.problem.data, self.i, atom):
             raise ProblemError(
-                f"{name} gave a point of block {self.i} that contains() says is outside "
+                f"{name} gave a point of block {self.i} that contains() puts outside "
                 f"the feasible set: {np.array2string(atom, threshold=6)}"
             )
 

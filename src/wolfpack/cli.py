@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 import warnings
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -23,13 +23,13 @@ say = Console(highlight=False, soft_wrap=True).print
 LIMIT_REACHED, INTERRUPTED = 3, 130
 
 
-class Engine(str, Enum):
+class Engine(StrEnum):
     """Who runs the updates."""
 
     serial = "serial"
 
 
-class Sampling(str, Enum):
+class Sampling(StrEnum):
     """How blocks are chosen."""
 
     uniform = "uniform"
@@ -39,7 +39,9 @@ class Sampling(str, Enum):
 
 def fail(message: object) -> NoReturn:
     """Say what is wrong on stderr and leave."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"wolfpack: {message}", markup=False)
+    Console(stderr=True, highlight=False, soft_wrap=True).print(
+        f"wolfpack: {message}", markup=False
+    )
     raise typer.Exit(1)
 
 
@@ -51,7 +53,9 @@ def fit(
     engine: Annotated[Engine, typer.Option(help="Who runs it.")] = Engine.serial,
     workers: Annotated[int, typer.Option(help="Workers, T; serial has 1.")] = 1,
     batch_size: Annotated[int, typer.Option(help="Blocks an update, tau.")] = 1,
-    step: Annotated[str, typer.Option(help="line, open-loop, exact, or a number.")] = "",
+    step: Annotated[
+        str, typer.Option(help="line, open-loop, exact, or a number.")
+    ] = "",
     sampling: Annotated[Sampling | None, typer.Option(help="Choice of blocks.")] = None,
     averaging: Annotated[bool, typer.Option(help="Keep the average too.")] = False,
     max_epochs: Annotated[int, typer.Option(help="The most passes.")] = 100_000,
@@ -177,7 +181,9 @@ def _folds(text: str) -> list[int] | None:
             first, _, last = part.partition("-")
             folds += range(int(first), int(last or first) + 1)
     except ValueError:
-        raise typer.BadParameter(f"--folds must look like 0 or 1-9, not {text!r}.") from None
+        raise typer.BadParameter(
+            f"--folds must look like 0 or 1-9, not {text!r}."
+        ) from None
     return folds
 
 
@@ -185,7 +191,7 @@ def _joined(words: list[str]) -> str:
     return ("" if all(len(word) == 1 for word in words) else " ").join(words)
 
 
-class _plain_errors:  # noqa: N801
+class _plain_errors:
     """Turn the library's errors into one line, and its warnings into nothing."""
 
     def __enter__(self) -> None:

@@ -1,13 +1,14 @@
 """The certificate: how far f(x) can be from its minimum.
 
-The surrogate duality gap (the paper's equation for g(x) in section 2.1) is
+The surrogate duality gap (section 2.1 of the paper, where it is called g(x)) is
 
-    g(x) = max over s of <x - s, grad f(x)> = <x, grad f(x)> - sum_i min <s_(i), grad_i f>
+    gap(x) = max over s of <x - s, grad f(x)>
+           = <x, grad f(x)> - sum_i min over s_(i) of <s_(i), grad_i f(x)>
 
-and f(y) - g(y) is a lower bound on f* for every feasible y. With f = g(v) + <c, x> the
-linear term cancels in it, so v alone gives the bound:
+and f(y) - gap(y) is a lower bound on f* for every feasible y. With f = g(v) + <c, x>
+the linear term cancels in it, so v alone gives the bound:
 
-    f(y) - g(y) = g(v) - <grad g(v), v - v0> + sum_i min <s_(i), grad_i f>
+    f(y) - gap(y) = g(v) - <grad g(v), v - v0> + sum_i min <s_(i), grad_i f>
 
 Each evaluation is one call of the oracle per block. The running estimate that the loop
 keeps is biased low by stale atoms; it may start such a pass, never replace it.

@@ -80,7 +80,9 @@ def plot_sequences(
     figure = plt.figure(figsize=(8, 0.75 * n + (3.2 if trace else 0.6)))
     figure.set_layout_engine("constrained")
     heights = [0.75 * n, 3.0] if trace else [1]
-    top, *rest = np.atleast_1d(np.asarray(figure.subfigures(len(heights), 1, height_ratios=heights)))
+    top, *rest = np.atleast_1d(
+        np.asarray(figure.subfigures(len(heights), 1, height_ratios=heights))
+    )
     top.suptitle("test sequences: image, true label, predicted label")
     rows = top.subplots(n, 1, squeeze=False)[:, 0]
     for ax, pixels, right, guess in zip(rows, images, truth, predicted, strict=True):
@@ -96,12 +98,13 @@ def _draw_word(ax: "Axes", pixels, truth, predicted, shape: tuple[int, int]) -> 
     letters = pixels.reshape(-1, height, width)
     strip = np.hstack([np.pad(letter, ((0, 0), (1, 1))) for letter in letters])
     ax.imshow(strip, cmap="gray_r", aspect="equal")
+    below: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8}
     for k, (right, guess) in enumerate(zip(truth, predicted, strict=True)):
         x, wrong = (k + 0.5) * (width + 2) - 0.5, right != guess
-        ax.text(x, height + 0.25 * height, f"{right}", ha="center", va="center", fontsize=8)
+        ax.text(x, 1.25 * height, f"{right}", **below)
         style = {"color": RED, "fontweight": "bold"} if wrong else {"color": BLUE}
         text = f"{guess}\u0332" if wrong else f"{guess}"
-        ax.text(x, 1.55 * height, text, ha="center", va="center", fontsize=8, **style)
+        ax.text(x, 1.55 * height, text, **below, **style)
     ax.set_ylim(1.8 * height, -0.5)
     ax.set_xlim(-0.5, max(strip.shape[1], 1) - 0.5)
     ax.axis("off")

@@ -23,7 +23,15 @@ from wolfpack.engines import serial
 from wolfpack.stores import atoms, vectors
 
 REQUIRED = ("oracle", "score", "add", "slope")
-OPTIONAL = ("value", "contains", "minimiser", "touched", "prepare", "spread", "curvature")
+OPTIONAL = (
+    "value",
+    "contains",
+    "minimiser",
+    "touched",
+    "prepare",
+    "spread",
+    "curvature",
+)
 
 
 class ProblemError(ValueError):
@@ -70,9 +78,10 @@ class Problem:
     minimiser : function (data, shared, i, atom, work), optional
         For `step="exact"`: replaces `atom`, which holds x_(i), by the minimiser of f
         over block i with all other blocks fixed.
-    touched : function (data, i, rows) -> int, optional
-        Writes the rows of v that A_i can reach into `rows`, in any order, and returns
-        how many; for a v too large to pass over at each update. Needs `max_rows`.
+    touched : function (data, i, rows, work) -> int, optional
+        Writes the rows of v that A_i reaches into `rows`, in any order, and returns how
+        many, at most `max_rows`; for a v too large to pass over at each update. `work`
+        is as `spread` left it.
     prepare, spread, curvature : functions, optional
         A fused step, for speed; see `wolfpack.problems.chain`.
     work : function () -> tuple
@@ -119,6 +128,7 @@ class Problem:
     checked: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
+        """Make the type of `data` one that every process knows."""
         object.__setattr__(self, "data", canonical(self.data))
 
     @property
@@ -171,7 +181,12 @@ class Problem:
         """
         from wolfpack.check import check
 
-        check(self)
+        kernels = self.kernels()
+        passed = _compile.cache_folder() / kernels.key / f"checked_{self.fingerprint}"
+        if not (kernels.compiled and passed.exists()):
+            check(self)
+            if kernels.compiled:
+                _compile.write_once(passed, "")
 
 
 @functools.cache

@@ -28,7 +28,9 @@ class Status(enum.Enum):
     TIME_LIMIT = "max_seconds have passed and the gap is still above tol."
     STOPPED = "The callback asked to stop."
     INTERRUPTED = "Interrupted from the keyboard; the iterate so far is kept."
-    STALLED = "Steps have become too small to change the objective; the gap cannot fall."
+    STALLED = (
+        "Steps have become too small to change the objective; the gap cannot fall."
+    )
     DIVERGED = "The objective is no longer finite; try step='line'."
 
 
@@ -159,4 +161,3 @@ class OracleError(RuntimeError):
         super().__init__(message)
         self.block = block
         self.state = state
-

@@ -5,7 +5,8 @@ order each epoch, walked through; it needs up to a third fewer passes. `gap`: bl
 proportion to their gap when last seen, drawn in O(log n) from a Fenwick tree.
 """
 
-from typing import NamedTuple
+import json
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from wolfpack._compile import entry, jit
 
 UNIFORM, PERMUTATION, GAP = 0, 1, 2
 KINDS = {"uniform": UNIFORM, "permutation": PERMUTATION, "gap": GAP}
+# The least weight of a block, in parts of the mean; and where all gaps are 0.
+FLOOR, TINY = 0.01, 1e-300
 
 
 class Sampler(NamedTuple):
@@ -84,18 +87,24 @@ def _draw_by_gap(sampler, rng, chosen):
 def observe(sampler, i, gap):
     """Remember the gap of block i; a floor keeps every block reachable."""
     gaps, tree = sampler.gaps, sampler.tree
-    floor = 0.01 * max(_total(tree), 0.0) / gaps.size
-    gap = max(gap, floor)
+    gap = max(gap, FLOOR * _total(tree) / gaps.size, TINY)
     _raise(tree, i, gap - gaps[i])
     gaps[i] = gap
 
 
 @entry
 def refresh(sampler):
-    """Build the tree anew from the gaps: rounding has gathered in it."""
+    """Build the tree anew from the gaps: rounding has gathered in it.
+
+    The floor of `observe` holds here too: a block whose gap is 0 now may not stay so.
+    """
     gaps, tree = sampler.gaps, sampler.tree
     tree[:] = 0.0
+    total = 0.0
     for i in range(gaps.size):
+        total += max(gaps[i], 0.0)
+    for i in range(gaps.size):
+        gaps[i] = max(gaps[i], FLOOR * total / gaps.size, TINY)
         _raise(tree, i, gaps[i])
 
 
@@ -131,3 +140,49 @@ def _descend(tree, target):
             target -= tree[position]
         step //= 2
     return min(position, n - 1)
+
+
+def is_sound(sampler: Sampler, n_blocks: int) -> bool:
+    """Whether a sampler read from a file may be trusted with indices."""
+    order, cursor, gaps, tree = sampler
+    return (
+        order.dtype == np.int64
+        and np.array_equal(np.sort(order), np.arange(n_blocks))
+        and cursor.shape == (1,)
+        and 0 <= cursor[0] <= n_blocks
+        and gaps.shape in ((0,), (n_blocks,))
+        and tree.shape == (gaps.size + 1,)
+        and bool((np.isfinite(gaps) & (gaps >= 0)).all())
+    )
+
+
+def pack_rng(rng: np.random.Generator) -> str:
+    """Return the state of a generator as JSON: nothing is pickled."""
+    bits = rng.bit_generator
+    return json.dumps({"name": type(bits).__name__, "state": _plain(bits.state)})
+
+
+def unpack_rng(text: str) -> np.random.Generator:
+    """Undo `pack_rng`."""
+    saved = json.loads(text)
+    if saved["name"] not in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"):
+        raise ValueError(f"unknown random generator {saved['name']}")
+    bits = getattr(np.random, saved["name"])()
+    bits.state = _arrays(saved["state"])
+    return np.random.Generator(bits)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return {"uint": value.tolist(), "dtype": str(value.dtype)}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"uint", "dtype"}:
+        return np.array(value["uint"], value["dtype"])
+    if isinstance(value, dict):
+        return {key: _arrays(item) for key, item in value.items()}
+    return value

@@ -18,6 +18,7 @@ from wolfpack._compile import jit
 __all__ = ["Set", "box", "l1_ball", "l2_ball", "linf_ball", "lp_ball"]
 __all__ += ["nuclear_ball", "simplex"]
 
+
 class _Ball(NamedTuple):
     radius: np.ndarray
     detail: np.ndarray  # the exponent p, or rows and columns

@@ -60,7 +60,7 @@ def solve(
     check_every : float, optional
         Epochs between two exact certificates, each of which costs one call of the
         oracle per block. Default: each epoch at first, then when the epochs have
-        grown by 15 %, and as soon as the running estimate says that the goal is reached.
+        grown by 15 %, and as soon as the running estimate is at the goal.
     callback : function of an Event, optional
         Called after each check, and a few times a second between checks; returning
         True stops the run.
@@ -111,10 +111,20 @@ def solve(
 
 
 def _validate(
-    problem, batch_size, step, sampling, averaging, tol, max_epochs, max_seconds, check_every
+    problem,
+    batch_size,
+    step,
+    sampling,
+    averaging,
+    tol,
+    max_epochs,
+    max_seconds,
+    check_every,
 ) -> Options:
     if not isinstance(problem, Problem):
-        raise TypeError(f"problem must be a Problem, but is a {type(problem).__name__}.")
+        raise TypeError(
+            f"problem must be a Problem, but is a {type(problem).__name__}."
+        )
     n = problem.n_blocks
     if not (_is_int(batch_size) and 1 <= batch_size <= n):
         raise ValueError(
@@ -132,7 +142,9 @@ def _validate(
             "has none; use step='line'."
         )
     if sampling not in samplers.KINDS:
-        raise ValueError(f"sampling must be one of {[*samplers.KINDS]}, not {sampling!r}.")
+        raise ValueError(
+            f"sampling must be one of {[*samplers.KINDS]}, not {sampling!r}."
+        )
     if averaging and problem.value is None:
         raise ValueError("averaging needs a problem with a value function.")
     for name, number in (("tol", tol), ("max_epochs", max_epochs)):

@@ -8,7 +8,6 @@ Q_j = j (j + 1) / 2 and d_j = v_j - v_(j-1), summation by parts gives
 so a step adds Q_(k-1) d_k to `average` where d_k is not zero, and nothing elsewhere.
 """
 
-import json
 import os
 import zipfile
 from dataclasses import dataclass
@@ -60,7 +59,7 @@ class State:
 
     @property
     def n_updates(self) -> int:
-        """k in the paper."""
+        """Updates so far, k in the paper."""
         return int(self.counts[UPDATES])
 
     @property
@@ -146,19 +145,19 @@ class State:
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write to an .npz file (no pickle), all at once or not at all."""
-        path = Path(path).with_suffix(".npz")
+        path = Path(path)
+        if path.suffix != ".npz":  # "alpha0.01" has a suffix that is none
+            path = path.with_name(path.name + ".npz")
         packed = _store(self.offsets).pack(self.blocks)
         arrays: dict[str, Any] = {f"block_{name}": packed[name] for name in packed}
         for name, array in zip(self.sampler._fields, self.sampler, strict=True):
             arrays[f"sampler_{name}"] = array
-        bits = self.rng.bit_generator
-        random = {"name": type(bits).__name__, "state": _plain(bits.state)}
         temporary = path.with_suffix(".part.npz")
         np.savez(
             temporary,
             format=np.array(FORMAT),
             fingerprint=np.array(self.fingerprint),
-            rng=np.array(json.dumps(random)),
+            rng=np.array(sampling.pack_rng(self.rng)),
             offsets=np.zeros(0, np.int64) if self.offsets is None else self.offsets,
             shared=self.shared,
             average=self.average,
@@ -179,7 +178,10 @@ class State:
             When the file is missing, damaged, or something else.
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as handle:  # np.load leaves a bad file open
+                file = np.load(handle, allow_pickle=False)
+                if isinstance(file, np.ndarray):
+                    raise ValueError("it holds a single array")
                 arrays = {name: file[name] for name in file.files}
         except FileNotFoundError:
             raise StateError(f"there is no state file {os.fspath(path)}.") from None
@@ -201,33 +203,39 @@ class State:
 
     @classmethod
     def _from_arrays(cls, arrays: dict[str, np.ndarray]) -> "State":
-        random = json.loads(str(arrays["rng"]))
-        if random["name"] not in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"):
-            raise ValueError(f"unknown random generator {random['name']}")
-        bits = getattr(np.random, random["name"])()
-        bits.state = _arrays(random["state"])
         offsets = arrays["offsets"] if arrays["offsets"].size else None
         prefix = "block_"
-        packed = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
+        packed = {
+            k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)
+        }
         if offsets is not None:
             _check_lists(packed, offsets)
-        fields = sampling.Sampler._fields
-        if arrays["counts"].size != N_COUNTS or arrays["sums"].size != N_SUMS:
+        names = (f"sampler_{name}" for name in sampling.Sampler._fields)
+        sampler = sampling.Sampler(*(arrays[name] for name in names))
+        n = len(packed["points"]) if offsets is None else len(offsets) - 1
+        if not sampling.is_sound(sampler, n):
+            raise ValueError("the sampler does not fit the blocks")
+        counts, shared, average = arrays["counts"], arrays["shared"], arrays["average"]
+        if counts.shape != (N_COUNTS,) or arrays["sums"].shape != (N_SUMS,):
             raise ValueError("counters of another length")
+        if counts.dtype != np.int64 or counts[UPDATES] < 0:
+            raise ValueError("counters that do not count")
+        if average.shape not in ((0, *shared.shape[1:]), shared.shape):
+            raise ValueError("an average of another shape")
         return cls(
             fingerprint=str(arrays["fingerprint"]),
             offsets=offsets,
             blocks=_store(offsets).unpack(packed, offsets, 1),
-            shared=arrays["shared"],
-            average=arrays["average"],
-            sampler=sampling.Sampler(*(arrays[f"sampler_{name}"] for name in fields)),
-            rng=np.random.Generator(bits),
-            counts=arrays["counts"],
+            shared=shared,
+            average=average,
+            sampler=sampler,
+            rng=sampling.unpack_rng(str(arrays["rng"])),
+            counts=counts,
             sums=arrays["sums"],
         )
 
 
-def _store(offsets: np.ndarray | None):
+def _store(offsets: np.ndarray | None) -> Any:
     return vectors if offsets is None else atoms
 
 
@@ -239,7 +247,9 @@ def _check_lists(packed: dict[str, np.ndarray], offsets: np.ndarray) -> None:
     counts, weights = packed["counts"], packed["weights"]
     if len(counts) != len(offsets) - 1 or (counts < 1).any():
         raise ValueError("counts of atoms do not fit the blocks")
-    if counts.sum() != len(weights) or counts @ np.diff(offsets) != len(packed["atoms"]):
+    if counts.sum() != len(weights) or counts @ np.diff(offsets) != len(
+        packed["atoms"]
+    ):
         raise ValueError("atoms and weights do not fit their counts")
     sums = np.add.reduceat(weights, np.cumsum(counts) - counts)
     if not (weights.min() >= 0 and np.abs(sums - 1).max() < 1e-6):
@@ -251,8 +261,11 @@ def _same_blocks(problem: Problem, state: State) -> bool:
         return False
     if problem.shared.shape != state.shared.shape:
         return False
+    entries = state.blocks.points if state.offsets is None else state.blocks.atoms
+    if problem.start.dtype != entries.dtype:
+        return False
     if problem.offsets is None:
-        return problem.start.shape == state.blocks.points.shape
+        return problem.start.shape == entries.shape
     return np.array_equal(problem.offsets, np.asarray(state.offsets))
 
 
@@ -276,22 +289,3 @@ def _describe(state: State) -> str:
     if state.offsets is None:
         return f"{len(state.blocks.points)} vectors"
     return f"{len(state.offsets) - 1} blocks of atoms, {int(state.offsets[-1])} entries"
-
-
-def _plain(value: Any) -> Any:
-    """Make the state of a bit generator fit for JSON."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return {"uint": value.tolist(), "dtype": str(value.dtype)}
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _arrays(value: Any) -> Any:
-    """Undo `_plain`."""
-    if isinstance(value, dict) and set(value) == {"uint", "dtype"}:
-        return np.array(value["uint"], value["dtype"])
-    if isinstance(value, dict):
-        return {key: _arrays(item) for key, item in value.items()}
-    return value
-

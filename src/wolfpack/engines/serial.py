@@ -27,7 +27,14 @@ from wolfpack._slots import (
     touched,
 )
 from wolfpack.sampling import GAP, draw, observe
-from wolfpack.steps import CONSTANT, LINE, OPEN_LOOP, closed_form, line_search, open_loop
+from wolfpack.steps import (
+    CONSTANT,
+    LINE,
+    OPEN_LOOP,
+    closed_form,
+    line_search,
+    open_loop,
+)
 from wolfpack.stores.atoms import has_room, move, prepare, read_point, spread
 
 # Entries of `counts` and `sums`, which outlive a call of `run`.
@@ -113,7 +120,18 @@ class Plan(NamedTuple):
 
 @entry
 def run(
-    data, shared, blocks, average, sampler, rng, counts, sums, scratch, work, plan, until
+    data,
+    shared,
+    blocks,
+    average,
+    sampler,
+    rng,
+    counts,
+    sums,
+    scratch,
+    work,
+    plan,
+    until,
 ):
     """Update until `counts[UPDATES]` is `until`; return why it ended."""
     chosen, atoms, gaps = scratch.chosen, scratch.atoms, scratch.gaps
@@ -143,12 +161,12 @@ def run(
                 return NOT_A_NUMBER
             if not alone:  # e. and 1. gather {i, s_(i)}
                 linear += spread(data, blocks, i, atom, 1.0, direction, work)
-                n_rows = meet_rows(data, i, scratch, n_rows, k)
+                n_rows = meet_rows(data, i, scratch, n_rows, k, work)
         if plan.rule == OPEN_LOOP:  # 2. gamma
             gamma = open_loop(plan.n_blocks, tau, k)
         elif plan.rule == CONSTANT:
             gamma = plan.step_size
-        elif alone:
+        elif HAS_CURVATURE and alone:
             bend = curvature(data, blocks, chosen[0], atoms[0], work)
             gamma = closed_form(gaps[0], bend)
         else:
@@ -174,12 +192,12 @@ def run(
 
 
 @jit
-def meet_rows(data, i, scratch, n_rows, stamp):
+def meet_rows(data, i, scratch, n_rows, stamp, work):
     """Add the rows of v that block i touches, each once; return how many there are."""
     rows, stamps = scratch.rows, scratch.stamps
     if not HAS_ROWS:
         return rows.size
-    own = touched(data, i, scratch.own_rows)
+    own = touched(data, i, scratch.own_rows, work)
     for j in range(own):
         row = scratch.own_rows[j]
         if stamps[row] != stamp:

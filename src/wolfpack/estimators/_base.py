@@ -23,7 +23,20 @@ logger = logging.getLogger("wolfpack")
 class DualEstimator(CallbackSupportMixin, BaseEstimator):
     """An estimator that solves the dual of its problem by `wolfpack.solve`."""
 
-    def _solve(self, problem: Problem, describe: Callable[[Any], dict[str, Any]]) -> Result:
+    batch_size: int
+    step: Any
+    sampling: Any
+    averaging: bool
+    tol: float
+    max_seconds: float | None
+    warm_start: bool
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+
+    def _solve(
+        self, problem: Problem, describe: Callable[[Any], dict[str, Any]]
+    ) -> Result:
         """Solve, telling the callbacks of each pass; keep what was learnt.
 
         `describe` turns a solution into the attributes of a fitted estimator.

@@ -7,7 +7,11 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from wolfpack.estimators._base import DualEstimator
-from wolfpack.problems.fused_lasso import group_fused_lasso
+from wolfpack.problems.fused_lasso import (
+    constant_prices,
+    dual_norm,
+    group_fused_lasso,
+)
 
 
 class GroupFusedLasso(DualEstimator):
@@ -53,6 +57,8 @@ class GroupFusedLasso(DualEstimator):
     >>> set(change_points) <= set(model.change_points_)
     True
     """
+
+    signal_: np.ndarray
 
     def __init__(
         self,
@@ -119,18 +125,16 @@ class GroupFusedLasso(DualEstimator):
     def _find_change_points(self, prices: np.ndarray) -> None:
         """Keep the jumps whose price is at its limit; others are left-over gap."""
         jumps = np.linalg.norm(np.diff(self.signal_, axis=0), ord=self.q, axis=1)
-        dual = 1.0 if self.q == np.inf else np.inf if self.q == 1 else self.q / (self.q - 1)
-        limit = np.linalg.norm(prices, ord=dual, axis=1) >= (1 - 1e-3) * self.alpha
+        size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1)
+        limit = size >= (1 - 1e-3) * self.alpha
         noise = 1e-6 * max(jumps.max(), np.finfo(np.float64).tiny)
         self.change_points_ = np.flatnonzero(limit & (jumps > noise)) + 1
 
     @staticmethod
     def alpha_max(X: np.ndarray, q: float = 2.0) -> float:
         """Return the smallest alpha for which the recovered signal is constant."""
-        X = np.asarray(X, dtype=np.float64)
-        prices = np.cumsum(X - X.mean(axis=0), axis=0)[:-1]
-        dual = 1.0 if q == np.inf else np.inf if q == 1 else q / (q - 1)
-        return float(np.linalg.norm(prices, ord=dual, axis=1).max())
+        prices = constant_prices(np.asarray(X, dtype=np.float64))
+        return float(np.linalg.norm(prices, ord=dual_norm(q), axis=1).max())
 
     def plot(self, noisy: np.ndarray, original: np.ndarray | None = None, axes=None):
         """Draw original, noisy and recovered signal, as in the paper's Figure 5."""

@@ -76,6 +76,14 @@ class ChainSSVM(DualEstimator):
     True
     """
 
+    classes_: np.ndarray
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    first_: np.ndarray
+    last_: np.ndarray
+    transitions_: np.ndarray
+    n_features_in_: int
+
     def __init__(
         self,
         *,
@@ -128,12 +136,12 @@ class ChainSSVM(DualEstimator):
             Itself.
         """
         classes, codes = _encode(y)
-        if self.warm_start and getattr(self, "_state", None) is not None:
-            if not np.array_equal(classes, self.classes_):
-                raise ValueError(
-                    f"warm_start needs the labels of the first fit, {self.classes_}, "
-                    f"but y has {classes}; set warm_start=False to start anew."
-                )
+        goes_on = self.warm_start and getattr(self, "_state", None) is not None
+        if goes_on and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"warm_start needs the labels of the first fit, {self.classes_}, "
+                f"but y has {classes}; set warm_start=False to start anew."
+            )
         problem = chain.chain_ssvm(
             X,
             codes,
@@ -189,7 +197,11 @@ class ChainSSVM(DualEstimator):
                     f"X[{i}] has {lengths[i]} positions and y[{i}] has {len(labels)}."
                 )
         right = [(a == np.asarray(b)).sum() for a, b in zip(predicted, y, strict=True)]
-        return float(np.average(np.divide(right, lengths), weights=_weights(lengths, sample_weight)))
+        return float(
+            np.average(
+                np.divide(right, lengths), weights=_weights(lengths, sample_weight)
+            )
+        )
 
     def _ready(self, X: Sequence[Any]):
         check_is_fitted(self)
@@ -219,7 +231,7 @@ def _concatenate(y: Sequence[Any]) -> np.ndarray:
         raise ValueError("y is empty: at least one sequence is needed.")
     arrays = [np.asarray(labels) for labels in y]
     for i, labels in enumerate(arrays):
-        if labels.ndim != 1 or labels.dtype == object and labels.size == 0:
+        if labels.ndim != 1 or labels.size == 0:
             raise ValueError(
                 f"y[{i}] must be one label a position, but has shape {labels.shape}."
             )

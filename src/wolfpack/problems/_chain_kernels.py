@@ -150,7 +150,7 @@ def oracle(data, shared, i, atom, work):
 
 @jit
 def score(data, shared, i, atom):
-    """q (<w, psi(y)> - loss(y))."""
+    """Return q (<w, psi(y)> - loss(y))."""
     first, labels, features = data.begin[i], data.labels, data.features
     feature_begin, values = data.feature_begin, data.values
     flat = shared.reshape(shared.size)
@@ -195,18 +195,32 @@ def add(data, i, atom, scale, out):
 
 @jit
 def slope(data, shared, direction, rows, gamma):
-    """lambda <w + gamma d, d>."""
-    result = 0.0
+    """Return lambda <w + gamma d, d>, in eight sums side by side."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    e, f, g, h = 0.0, 0.0, 0.0, 0.0
     for r in rows:
-        for k in range(shared.shape[1]):
-            step = np.float64(direction[r, k])
-            result += (shared[r, k] + gamma * step) * step
-    return data.alpha * result
+        for k in range(0, columns(data), 8):
+            a += part(shared, direction, r, k, gamma)
+            b += part(shared, direction, r, k + 1, gamma)
+            c += part(shared, direction, r, k + 2, gamma)
+            d += part(shared, direction, r, k + 3, gamma)
+            e += part(shared, direction, r, k + 4, gamma)
+            f += part(shared, direction, r, k + 5, gamma)
+            g += part(shared, direction, r, k + 6, gamma)
+            h += part(shared, direction, r, k + 7, gamma)
+    return data.alpha * ((a + b) + (c + d) + (e + f) + (g + h))
+
+
+@jit
+def part(shared, direction, r, k, gamma):
+    """(w + gamma d) d for one weight."""
+    step = np.float64(direction[r, k])
+    return (shared[r, k] + gamma * step) * step
 
 
 @jit
 def value(data, shared):
-    """lambda / 2 |w|^2."""
+    """Return lambda / 2 |w|^2."""
     result = 0.0
     for r in range(shared.shape[0]):
         for k in range(shared.shape[1]):
@@ -224,15 +238,17 @@ def contains(data, i, atom):
 
 
 @jit
-def touched(data, i, rows):
-    """List the rows of the features of block i (some twice) and all transitions."""
-    count = 0
-    begin = data.feature_begin[data.begin[i]]
-    for f in range(begin, data.feature_begin[data.begin[i + 1]]):
-        rows[count] = data.features[f] // columns(data)
-        count += 1
-    for k in range(data.n_labels):
-        rows[count] = data.first_transition + k
+def touched(data, i, rows, work):
+    """List the features of the changed positions (some twice), and the transitions."""
+    features, feature_begin = data.features, data.feature_begin
+    first, count = data.begin[i], 0
+    for j in range(work.counts[0]):
+        t = first + work.changed[j]
+        for f in range(feature_begin[t], feature_begin[t + 1]):
+            rows[count] = features[f] // columns(data)
+            count += 1
+    for k in range(work.counts[1]):
+        rows[count] = data.first_transition + work.pair_rows[k]
         count += 1
     return count
 
@@ -321,7 +337,11 @@ def spread(data, blocks, i, atom, scale, out, work):
     """Add scale A_i (s - x_(i)) to `out`; return -scale q (loss of s - x_(i))."""
     width, features, values = columns(data), data.features, data.values
     marginals, changed, pairs = work.marginals, work.changed, work.pairs
-    labels, feature_begin, transitions = data.labels, data.feature_begin, data.transitions
+    labels, feature_begin, transitions = (
+        data.labels,
+        data.feature_begin,
+        data.transitions,
+    )
     first = data.begin[i]
     step = -scale * data.share[i] / data.alpha
     right = 0.0
@@ -349,7 +369,7 @@ def spread(data, blocks, i, atom, scale, out, work):
 
 @jit
 def curvature(data, blocks, i, atom, work):
-    """lambda |A_i (s - x_(i))|^2, by the inner products of the positions' features."""
+    """Return lambda |A_i (s - x_(i))|^2, by inner products of positions."""
     width = columns(data)
     length = data.begin[i + 1] - data.begin[i]
     marginals, changed, pairs = work.marginals, work.changed, work.pairs

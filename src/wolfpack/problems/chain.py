@@ -2,8 +2,8 @@
 
     min over w   lambda/2 |w|^2 + sum_i q_i max over y of [loss_i(y) - <w, psi_i(y)>]
 
-for sequences x_i with labels y_i and shares q_i (1/n without sample weights). psi_i(y) =
-phi(x_i, y_i) - phi(x_i, y), and phi counts, per label, the features of the positions
+for sequences x_i with labels y_i and shares q_i (1/n without sample weights). Here
+psi_i(y) = phi(x_i, y_i) - phi(x_i, y), and phi counts, per label, the features of the positions
 that carry it, a bias, the first and the last position, and the transitions. A block is
 a distribution over the labellings of one sequence, an atom a labelling, and v = w.
 """
@@ -192,7 +192,7 @@ def make_work(data: Chains) -> Work:
     )
 
 
-def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, sp.csr_matrix]:
+def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:
     """Stack the sequences; return where each begins, and all positions' features."""
     if len(X) == 0:
         raise ValueError("X is empty: at least one sequence is needed.")
@@ -210,7 +210,7 @@ def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, sp.csr_matrix]:
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
     else:
-        matrix = _sparse(rows, begin)
+        matrix = _sparse(rows)
     bad = ~np.isfinite(matrix.data)
     if bad.any():
         position = np.searchsorted(matrix.indptr, np.flatnonzero(bad)[0], "right") - 1
@@ -239,7 +239,7 @@ def _positions(x: Any, i: int) -> Any:
     return matrix
 
 
-def _sparse(rows: list[np.ndarray], begin: np.ndarray) -> sp.csr_matrix:
+def _sparse(rows: list[np.ndarray]) -> Any:
     """Make one CSR matrix without ever holding all positions as dense floats."""
     parts = [sp.csr_matrix(x.astype(np.float32, copy=False)) for x in _batches(rows)]
     return sp.csr_matrix(sp.vstack(parts, format="csr"))
@@ -283,7 +283,7 @@ def _shares(sample_weight: Any, n: int) -> np.ndarray:
 
 
 def layout(
-    begin: np.ndarray, matrix: sp.csr_matrix, n_labels: int
+    begin: np.ndarray, matrix: Any, n_labels: int
 ) -> tuple[Chains, SimpleNamespace]:
     """Append bias, first and last to the features; choose the width of a vector."""
     lanes = 8 if n_labels <= 8 else 16 if n_labels <= 16 else 32

@@ -77,7 +77,7 @@ def curvature(data, blocks, t, atom, work):
 
 
 @jit
-def touched(data, t, rows):
+def touched(data, t, rows, work):
     """Rows t and t + 1."""
     rows[0] = t
     rows[1] = t + 1
@@ -86,7 +86,8 @@ def touched(data, t, rows):
 
 def on_ball(ball: sets.Set) -> dict[str, Any]:
     """Return the functions that depend on the norm."""
-    minimise, project, inside = ball.minimise, ball.project, ball.contains
+    minimise, inside = ball.minimise, ball.contains
+    project: Any = ball.project
 
     @jit
     def oracle(data, shared, t, atom, work):
@@ -110,13 +111,21 @@ def on_ball(ball: sets.Set) -> dict[str, Any]:
     return {"oracle": oracle, "minimiser": exact, "contains": contains}
 
 
+def dual_norm(q: float) -> float:
+    """Return p with 1/p + 1/q = 1."""
+    return np.inf if q == 1 else 1.0 if q == np.inf else q / (q - 1)
+
+
 def dual_ball(q: float, radius: float) -> sets.Set:
     """Return the ball of the norm dual to q."""
-    if q == 2:
-        return sets.l2_ball(radius)
-    if q == 1:
-        return sets.linf_ball(radius)
-    return sets.l1_ball(radius) if q == np.inf else sets.lp_ball(q / (q - 1), radius)
+    named = {1.0: sets.l1_ball, 2.0: sets.l2_ball, np.inf: sets.linf_ball}
+    p = dual_norm(q)
+    return named[p](radius) if p in named else sets.lp_ball(p, radius)
+
+
+def constant_prices(Y: np.ndarray) -> np.ndarray:
+    """Return the U that makes X constant; it is feasible if alpha is large enough."""
+    return -np.cumsum(Y - Y.mean(axis=0), axis=0)[:-1]
 
 
 def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem:
@@ -155,13 +164,16 @@ def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem
     if not q >= 1:
         raise ValueError(f"q must be at least 1, but is {q!r}.")
     ball = dual_ball(q, float(alpha))
+    start = constant_prices(Y)
+    if np.linalg.norm(start, ord=dual_norm(q), axis=1).max() > alpha:
+        start = np.zeros_like(start)
     jumps = np.linalg.norm(np.diff(Y, axis=0), ord=q, axis=1).sum()
     flat = 0.5 * np.square(Y - Y.mean(axis=0)).sum()
 
     return Problem(
         data=Signal(0.5 * float(np.square(Y).sum()), ball.params),
         shared=Y,
-        start=np.zeros((len(Y) - 1, Y.shape[1])),
+        start=start,
         **on_ball(ball),
         score=score,
         add=add,

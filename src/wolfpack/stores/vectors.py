@@ -79,4 +79,3 @@ def move(blocks, i, atom, gamma):
 def expand(data, blocks, i, out):
     """Add A_i x_(i) to `out`; return <c_i, x_(i)>."""
     return add(data, i, blocks.points[i], 1.0, out)
-
