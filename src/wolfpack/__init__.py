@@ -1,5 +1,7 @@
 """wolfpack: parallel and distributed block-coordinate Frank-Wolfe."""
 
+from typing import TYPE_CHECKING
+
 from wolfpack.blocks import from_blocks
 from wolfpack.datasets import load_dates, load_ocr, make_piecewise
 from wolfpack.engines.serial import Serial
@@ -18,6 +20,10 @@ from wolfpack.sets import (
 )
 from wolfpack.solve import solve
 from wolfpack.state import State, StateError
+
+if TYPE_CHECKING:
+    from wolfpack.estimators.signals import GroupFusedLasso
+    from wolfpack.estimators.structured import ChainSSVM
 
 __version__ = "0.1.0"
 

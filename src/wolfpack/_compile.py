@@ -193,7 +193,8 @@ class Fingerprint:
         if id(function) in self._seen:
             return
         self._seen.add(id(function))
-        self._text(function.__qualname__)
+        # Numba's cache looks the modules of all functions up again, by name.
+        self._text(f"{function.__module__} {function.__qualname__}")
         self._code(function.__code__)
         self.add(function.__defaults__ or ())
         for cell in function.__closure__ or ():

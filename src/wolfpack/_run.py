@@ -267,7 +267,7 @@ class Run:
 
     def _estimate(self) -> None:
         sums, gaps = self.state.sums, self.state.sampler.gaps
-        if gaps.size:
+        if gaps.size and self.state.n_updates:
             self.estimate = float(gaps.sum())
         elif sums[SEEN] > 0:
             self.estimate = self.problem.n_blocks * sums[GAPS] / sums[SEEN]

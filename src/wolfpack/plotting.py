@@ -76,16 +76,18 @@ def plot_sequences(
     """
     import matplotlib.pyplot as plt
 
-    n = len(images)
-    figure = plt.figure(figsize=(8, 0.75 * n + (3.2 if trace else 0.6)))
+    n = -(-len(images) // 2)  # rows of two
+    figure = plt.figure(figsize=(8, 0.85 * n + (3.2 if trace else 0.6)))
     figure.set_layout_engine("constrained")
-    heights = [0.75 * n, 3.0] if trace else [1]
+    heights = [0.85 * n, 3.0] if trace else [1]
     top, *rest = np.atleast_1d(
         np.asarray(figure.subfigures(len(heights), 1, height_ratios=heights))
     )
     top.suptitle("test sequences: image, true label, predicted label")
-    rows = top.subplots(n, 1, squeeze=False)[:, 0]
-    for ax, pixels, right, guess in zip(rows, images, truth, predicted, strict=True):
+    rows = top.subplots(n, 2, squeeze=False).ravel()
+    for ax in rows[len(images) :]:
+        ax.axis("off")
+    for ax, pixels, right, guess in zip(rows, images, truth, predicted, strict=False):
         _draw_word(ax, np.asarray(pixels), right, guess, image_shape)
     if trace:
         ax = plot_trace(trace, rest[0].subplots())
@@ -102,7 +104,9 @@ def _draw_word(ax: "Axes", pixels, truth, predicted, shape: tuple[int, int]) -> 
     for k, (right, guess) in enumerate(zip(truth, predicted, strict=True)):
         x, wrong = (k + 0.5) * (width + 2) - 0.5, right != guess
         ax.text(x, 1.25 * height, f"{right}", **below)
-        style = {"color": RED, "fontweight": "bold"} if wrong else {"color": BLUE}
+        style: dict[str, Any] = {"color": BLUE}
+        if wrong:
+            style = {"color": RED, "fontweight": "bold"}
         text = f"{guess}\u0332" if wrong else f"{guess}"
         ax.text(x, 1.55 * height, text, **below, **style)
     ax.set_ylim(1.8 * height, -0.5)

@@ -42,7 +42,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         `describe` turns a solution into the attributes of a fitted estimator.
         """
         max_iter = self._limit("max_iter")
-        effective_n_jobs(self.n_jobs)  # refuses 0, as elsewhere
+        effective_n_jobs(self.n_jobs)  # pyright: ignore[reportArgumentType]
         start = getattr(self, "_state", None) if self.warm_start else None
         done = 0.0 if start is None else self._epochs_in(start, problem)
         context = self._init_callback_context(max_subtasks=math.ceil(max_iter))

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.problems import chain
+from wolfpack.problems._sequences import pack_features
 
 
 class ChainSSVM(DualEstimator):
@@ -205,7 +206,7 @@ class ChainSSVM(DualEstimator):
 
     def _ready(self, X: Sequence[Any]):
         check_is_fitted(self)
-        begin, matrix = chain.pack_features(X)
+        begin, matrix = pack_features(X)
         if matrix.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {matrix.shape[1]} features, but ChainSSVM was fitted with "

@@ -1,14 +1,11 @@
-"""The compiled half of `problems.chain`: loss-augmented Viterbi and the fused step.
+"""The compiled half of `problems.chain`: the oracle, and the fused step.
 
-v is a table of rows, one a feature, then bias, first, last and a row per label for the
-transitions out of it; columns are labels, padded to `width`. Rows are read as vectors
-of LANES labels. `where` positions count numbers from the start of v.
-
-Scores are those of the maximisation: theta = loss + <w, phi>. With q the share of the
-sample and lambda the regularisation, the atom y of block i has
+With q the share of the sample and lambda the regularisation, the atom y of block i has
 
     A_i y = (q / lambda) psi_i(y),  psi_i(y) = phi(x_i, y_i) - phi(x_i, y)
     <y, grad_i f> = q (<w, psi_i(y)> - loss_i(y))
+
+The layout of v, and LANES, WIDTH and UNIT, are those of `_viterbi`.
 """
 
 import numpy as np
@@ -19,114 +16,18 @@ from wolfpack._simd import (
     fetch,
     fill,
     load,
-    maximum,
     multiply_add,
-    plus,
     put,
     store,
     times,
     total,
     word,
 )
+from wolfpack.problems._viterbi import LANES, UNIT, columns, unaries, viterbi
 from wolfpack.stores.atoms import BEGIN, COUNT, SLOT
 
-LANES = 32  # labels in one vector; replaced to fit the problem
-UNIT = False  # whether every feature is 1
 PER_WORD = 8  # labels in eight bytes
 LABEL_BITS = np.uint64(255)  # the first of them
-WIDTH = 0  # columns of v, where they are one vector; else 0, and it is looked up
-
-LOWEST = np.float32(-1e30)
-
-
-@jit
-def columns(data):
-    """Return the number of columns of v: a constant where that makes code faster."""
-    return WIDTH if WIDTH > 0 else data.width
-
-
-@jit
-def unaries(data, shared, i, work):
-    """theta[t, k] = loss of label k at position t + the weights of its features."""
-    theta, features, values, pad = work.theta, data.features, data.values, data.pad
-    labels, feature_begin = data.labels, data.feature_begin
-    width = columns(data)
-    cost = data.cost[i]
-    first = data.begin[i]
-    for t in range(data.begin[i + 1] - first):
-        begin, end = feature_begin[first + t], feature_begin[first + t + 1]
-        for c in range(0, width, LANES):
-            # Four sums side by side: one would wait for each addition.
-            a = plus(fill(cost, LANES), load(pad, c, LANES))
-            b = fill(np.float32(0.0), LANES)
-            d = b
-            e = b
-            f = begin
-            if UNIT:
-                while f + 3 < end:
-                    a = plus(a, load(shared, features[f] + c, LANES))
-                    b = plus(b, load(shared, features[f + 1] + c, LANES))
-                    d = plus(d, load(shared, features[f + 2] + c, LANES))
-                    e = plus(e, load(shared, features[f + 3] + c, LANES))
-                    f += 4
-                while f < end:
-                    a = plus(a, load(shared, features[f] + c, LANES))
-                    f += 1
-            else:
-                while f + 1 < end:
-                    row = load(shared, features[f] + c, LANES)
-                    a = multiply_add(fill(values[f], LANES), row, a)
-                    row = load(shared, features[f + 1] + c, LANES)
-                    b = multiply_add(fill(values[f + 1], LANES), row, b)
-                    f += 2
-                if f < end:
-                    row = load(shared, features[f] + c, LANES)
-                    a = multiply_add(fill(values[f], LANES), row, a)
-            store(theta, t * width + c, plus(plus(a, b), plus(d, e)))
-        at = t * width + np.int64(fetch(labels, first + t))
-        put(theta, at, fetch(theta, at) - cost)
-
-
-@jit
-def viterbi(data, shared, length, labels, work):
-    """Write the labels that maximise theta plus transitions; return the maximum.
-
-    Where each maximum came from is searched for on the way back, along the best path
-    only: keeping it for every label would double the work of the way forth.
-    """
-    theta, best, reached = work.theta, work.best, work.reached
-    width, transitions, n_labels = columns(data), data.transitions, data.n_labels
-    for c in range(0, width, LANES):
-        store(best, c, load(theta, c, LANES))
-    for t in range(1, length):
-        now = t * width
-        for c in range(0, width, LANES):
-            top = fill(LOWEST, LANES)
-            for k in range(n_labels):
-                before = fill(fetch(best, now - width + k), LANES)
-                row = load(shared, transitions + k * width + c, LANES)
-                top = maximum(plus(before, row), top)
-            store(reached, now + c, top)
-            store(best, now + c, plus(top, load(theta, now + c, LANES)))
-    now = (length - 1) * width
-    label = 0
-    highest = fetch(best, now)
-    for k in range(1, n_labels):
-        if fetch(best, now + k) > highest:
-            label, highest = k, fetch(best, now + k)
-    labels[length - 1] = label
-    for t in range(length - 1, 0, -1):
-        now = t * width
-        top = fetch(reached, now + label)
-        step = transitions + label
-        label = 0
-        while label < n_labels - 1 and (
-            fetch(best, now - width + label) + fetch(shared, step) != top
-        ):
-            label += 1
-            step += width
-        labels[t - 1] = label
-    return highest
 
 
 @jit
@@ -418,42 +319,3 @@ def gram_matrices(begin, feature_begin, features, values, gram_begin, gram):
                         h += 1
                 gram[gram_begin[i] + t * length + u] = inner
                 gram[gram_begin[i] + u * length + t] = inner
-
-
-@entry
-def decode(data, shared, first, last, labels, work):
-    """Write the best labels of sequences [first, last), one after the other."""
-    for i in range(first, last):
-        unaries(data, shared, i, work)
-        length = data.begin[i + 1] - data.begin[i]
-        viterbi(data, shared, length, labels[data.begin[i] :], work)
-
-
-@entry
-def max_marginals(data, shared, first, last, out, work):
-    """Write, per position and label, the best score of a labelling with that label."""
-    width = columns(data)
-    for i in range(first, last):
-        unaries(data, shared, i, work)
-        begin, length = data.begin[i], data.begin[i + 1] - data.begin[i]
-        theta, best = work.theta, work.best
-        for k in range(data.n_labels):
-            out[begin, k] = theta[k]
-        for t in range(1, length):
-            for k in range(data.n_labels):
-                top = -np.inf
-                for j in range(data.n_labels):
-                    step = shared[data.first_transition + j, k]
-                    top = max(top, out[begin + t - 1, j] + step)
-                out[begin + t, k] = top + theta[t * width + k]
-        for k in range(data.n_labels):  # backward, without the position itself
-            best[(length - 1) * width + k] = 0.0
-        for t in range(length - 2, -1, -1):
-            for j in range(data.n_labels):
-                top = -np.inf
-                for k in range(data.n_labels):
-                    after = best[(t + 1) * width + k] + theta[(t + 1) * width + k]
-                    step = shared[data.first_transition + j, k]
-                    top = max(top, np.float64(step + after))
-                best[t * width + j] = top
-                out[begin + t, j] += top

@@ -2,10 +2,11 @@
 
     min over w   lambda/2 |w|^2 + sum_i q_i max over y of [loss_i(y) - <w, psi_i(y)>]
 
-for sequences x_i with labels y_i and shares q_i (1/n without sample weights). Here
-psi_i(y) = phi(x_i, y_i) - phi(x_i, y), and phi counts, per label, the features of the positions
-that carry it, a bias, the first and the last position, and the transitions. A block is
-a distribution over the labellings of one sequence, an atom a labelling, and v = w.
+for sequences x_i with labels y_i and shares q_i (1/n without sample weights), where
+psi_i(y) = phi(x_i, y_i) - phi(x_i, y), and phi counts, per label, the features of the
+positions that carry it, a bias, the first and the last position, and the transitions.
+A block is a distribution over the labellings of one sequence, an atom a labelling, and
+v = w.
 """
 
 from collections.abc import Sequence
@@ -13,11 +14,11 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from wolfpack._compile import specialise
 from wolfpack.problem import Problem
-from wolfpack.problems import _chain_kernels
+from wolfpack.problems import _chain_kernels, _viterbi
+from wolfpack.problems._sequences import pack_features, pack_labels
 
 # Inner products of positions make steps faster; past this many they take too much.
 MAX_GRAM = 2**23
@@ -192,83 +193,6 @@ def make_work(data: Chains) -> Work:
     )
 
 
-def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:
-    """Stack the sequences; return where each begins, and all positions' features."""
-    if len(X) == 0:
-        raise ValueError("X is empty: at least one sequence is needed.")
-    rows = []
-    for i, x in enumerate(X):
-        rows.append(_positions(x, i))
-        if rows[i].shape[1] != rows[0].shape[1]:
-            raise ValueError(
-                f"X[{i}] has {rows[i].shape[1]} features, X[0] has {rows[0].shape[1]}; "
-                "every sequence must have the same number of columns."
-            )
-    begin = np.concatenate([[0], np.cumsum([x.shape[0] for x in rows])])
-    if any(sp.issparse(x) for x in rows):
-        matrix = sp.csr_matrix(sp.vstack(rows, format="csr", dtype=np.float32))
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-    else:
-        matrix = _sparse(rows)
-    bad = ~np.isfinite(matrix.data)
-    if bad.any():
-        position = np.searchsorted(matrix.indptr, np.flatnonzero(bad)[0], "right") - 1
-        i = np.searchsorted(begin, position, "right") - 1
-        raise ValueError(f"X[{i}] holds NaN or infinity; remove or fill these entries.")
-    return begin, matrix
-
-
-def _positions(x: Any, i: int) -> Any:
-    if sp.issparse(x):
-        matrix = x
-    else:
-        try:
-            matrix = np.asarray(x)
-        except ValueError as error:
-            raise ValueError(f"X[{i}] is ragged: its rows differ in length.") from error
-        if matrix.dtype == object or matrix.dtype.kind not in "biuf":
-            raise ValueError(
-                f"X[{i}] must be a numeric (T, p) array, but has dtype {matrix.dtype}; "
-                "rows of different lengths give such an array."
-            )
-    if matrix.ndim != 2 or matrix.shape[0] == 0:
-        raise ValueError(
-            f"X[{i}] must have shape (T >= 1, p), but has shape {matrix.shape}."
-        )
-    return matrix
-
-
-def _sparse(rows: list[np.ndarray]) -> Any:
-    """Make one CSR matrix without ever holding all positions as dense floats."""
-    parts = [sp.csr_matrix(x.astype(np.float32, copy=False)) for x in _batches(rows)]
-    return sp.csr_matrix(sp.vstack(parts, format="csr"))
-
-
-def _batches(rows: list[np.ndarray], size: int = 512):
-    for k in range(0, len(rows), size):
-        yield np.concatenate(rows[k : k + size])
-
-
-def pack_labels(y: Sequence[Any], begin: np.ndarray) -> np.ndarray:
-    """Stack the labels, and hold their lengths against the features'."""
-    n = len(begin) - 1
-    if len(y) != n:
-        raise ValueError(f"X has {n} sequences and y has {len(y)}; they must be equal.")
-    arrays = [np.asarray(labels) for labels in y]
-    for i, labels in enumerate(arrays):
-        length = begin[i + 1] - begin[i]
-        if labels.shape != (length,):
-            raise ValueError(
-                f"X[{i}] has {length} positions, but y[{i}] has shape {labels.shape}; "
-                "each position needs one label."
-            )
-    labels = np.concatenate(arrays)
-    if labels.dtype.kind not in "iu":
-        raise ValueError(f"labels must be integers, but are {labels.dtype}.")
-    return labels
-
-
 def _shares(sample_weight: Any, n: int) -> np.ndarray:
     if sample_weight is None:
         return np.full(n, 1.0 / n)
@@ -313,7 +237,7 @@ def layout(
         values = np.ones(len(features), np.float32)
         values[own] = matrix.data
     kernels = specialise(
-        [_chain_kernels],
+        [_viterbi, _chain_kernels],
         {
             "LANES": lanes,
             "WIDTH": width if width <= 64 else 0,
@@ -322,7 +246,7 @@ def layout(
             "LABEL_BITS": np.uint64(2**8 - 1 if n_labels <= 256 else 2**32 - 1),
         },
     )
-    pad = np.where(np.arange(width) < n_labels, 0, _chain_kernels.LOWEST)
+    pad = np.where(np.arange(width) < n_labels, 0, _viterbi.LOWEST)
     n = len(begin) - 1
     data = Chains(
         labels=np.zeros(n_positions, np.uint8 if n_labels <= 256 else np.int32),
