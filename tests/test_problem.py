@@ -24,15 +24,6 @@ random = np.random.default_rng(0)
 CORNERS, TARGET = random.normal(size=(9, 4, 3)), random.normal(size=3)
 
 
-def best_sum():
-    """min 1/2 |sum_i p_i - target|^2 over points p_i of the polytopes, by cvxpy."""
-    weights = cp.Variable(CORNERS.shape[:2], nonneg=True)
-    total = sum(weights[i] @ CORNERS[i] for i in range(len(CORNERS)))
-    goal = cp.Minimize(0.5 * cp.sum_squares(total - 3 * TARGET))
-    problem = cp.Problem(goal, [cp.sum(weights, axis=1) == 1])
-    return problem.solve(solver=cp.CLARABEL)
-
-
 def polytopes(target=3 * TARGET, **changes):
     """The template's problem, by default with its plain Python functions."""
     problem = template.make_problem(CORNERS, target)
@@ -181,11 +172,11 @@ WRONG = {
     ),
     "None": (
         {"add": mangle("add", lambda good, *args: None)},
-        "add on block 0 returned None; it must return a number",
+        "add on block 0 returned None; .*number",
     ),
     "infeasible": (
         {"oracle": mangle("oracle", spoil_atom)},
-        r"oracle gave a point of block 0 that contains\(\) says is outside",
+        r"oracle gave a point of block 0 that contains\(\) .* outside the feasible set",
     ),
     "sign": (
         {"oracle": mangle("oracle", maximise)},
@@ -228,7 +219,7 @@ WRONG = {
     "vectors": ({"offsets": None}, "without offsets, start must be a float array"),
     "start": (
         {"start": np.array([0, 0, 7, 0, 0, 0, 0, 0, 0])},
-        r"start gave a point of block 2 that contains\(\) says is outside",
+        r"start gave a point of block 2 that contains\(\) .* outside the feasible set",
     ),
 }
 
@@ -526,16 +517,16 @@ def test_from_blocks_is_checked(x0, gradient, message):
 
 
 def test_the_averaged_solution_is_the_average():
-    b = np.array([0.3, 0.3])
+    b = np.array([1.2, 0.8])
     problem = wolfpack.from_blocks(
-        np.eye(2),
+        np.array([[1.0, 0.0], [1.0, 0.0]]),
         lambda x, i: x.sum(axis=0) - b,
         wolfpack.simplex(),
         value=lambda x: 0.5 * np.square(x.sum(axis=0) - b).sum(),
         quadratic=True,
     )
     result = wolfpack.solve(
-        problem, averaging=True, step=0.9, tol=0, max_epochs=9, rng=0
+        problem, averaging=True, step=0.9, tol=0, max_epochs=8, rng=0
     )
     assert result.averaged
     mean = result.state.averaged()

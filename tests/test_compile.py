@@ -1,0 +1,200 @@
+"""A user's script compiles once, and an edit is never answered by old machine code."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wolfpack import _compile
+
+SCRIPT = """
+import json
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+import helper
+import wolfpack
+
+RADIUS = 1.0
+TABLE = np.array([2.0, 0.0])
+
+
+class Mine(NamedTuple):
+    target: np.ndarray
+
+
+@numba.njit
+def factor():
+    return 1.0
+
+
+@numba.njit
+def oracle(data, shared, i, atom, work):
+    gradient = shared - data.target
+    length = 1.0
+    radius = length * RADIUS * factor() * helper.factor() * helper.SIZE * TABLE[0] / 2
+    atom[:] = -radius * gradient / np.sqrt(np.dot(gradient, gradient))
+    return np.dot(gradient, atom)
+
+
+@numba.njit
+def score(data, shared, i, atom):
+    return np.dot(shared - data.target, atom)
+
+
+@numba.njit
+def add(data, i, atom, scale, out):
+    out += scale * atom
+    return 0.0
+
+
+@numba.njit
+def slope(data, shared, direction, rows, gamma):
+    return np.dot(shared + gamma * direction - data.target, direction)
+
+
+problem = wolfpack.Problem(
+    data=Mine(np.array([100.0, 0.0])), shared=np.zeros(2), start=np.zeros((3, 2)),
+    oracle=oracle, score=score, add=add, slope=slope,
+)
+result = wolfpack.solve(problem, tol=1e-6, rng=0)
+stats = problem.kernels().run.stats
+hits, misses = (sum(d.values()) for d in (stats.cache_hits, stats.cache_misses))
+print(json.dumps([float(result.solution.sum()), hits, misses]))
+"""
+HELPER = """
+import numba
+
+SIZE = 1.0
+
+
+@numba.njit
+def factor():
+    return 1.0
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    return tmp_path_factory.mktemp("project")
+
+
+def run_script(folder, script=SCRIPT, helper=HELPER, cache=None):
+    """Run it in a process of its own; return the answer, cache hits and misses."""
+    (folder / "script.py").write_text(script)
+    (folder / "helper.py").write_text(helper)
+    source = Path(_compile.__file__).parents[1]
+    environment = os.environ | {
+        "WOLFPACK_CACHE": str(cache or folder / "cache"),
+        "PYTHONPATH": str(source),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(folder / "script.py")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+EDITS = {
+    "constant in the oracle": ("length = 1.0", "length = 2.0"),
+    "global number": ("RADIUS = 1.0", "RADIUS = 2.0"),
+    "global array": ("np.array([2.0, 0.0])", "np.array([4.0, 0.0])"),
+    "function it calls": ("return 1.0", "return 2.0"),
+}
+HELPER_EDITS = {
+    "function of a module": ("return 1.0", "return 2.0"),
+    "number of a module": ("SIZE = 1.0", "SIZE = 2.0"),
+}
+
+
+def test_a_script_compiles_once_and_edits_count(project):
+    answer, hits, misses = run_script(project)
+    assert answer == pytest.approx(3.0, abs=1e-3)
+    assert (hits, misses) == (0, 1)
+    answer, hits, misses = run_script(project)
+    assert answer == pytest.approx(3.0, abs=1e-3)
+    assert (hits, misses) == (1, 0)
+    commented = "# A comment changes nothing.\n" + SCRIPT
+    assert run_script(project, commented)[1:] == [1, 0]
+
+
+@pytest.mark.parametrize("old_new", EDITS.values(), ids=EDITS)
+def test_an_edit_changes_the_key(old_new):
+    assert SCRIPT.count(old_new[0]) == 1
+    assert key(SCRIPT) == key(SCRIPT)
+    assert key(SCRIPT.replace(*old_new)) != key(SCRIPT)
+
+
+@pytest.mark.parametrize("old_new", HELPER_EDITS.values(), ids=HELPER_EDITS)
+def test_an_edit_of_a_module_changes_the_key(old_new):
+    assert key(SCRIPT, HELPER.replace(*old_new)) != key(SCRIPT)
+
+
+def key(script, helper=HELPER):
+    """The fingerprint of the oracle of a script, without running its last lines."""
+    module = type(sys)("helper")
+    exec(compile(helper, "helper.py", "exec"), module.__dict__)
+    before = sys.modules.get("helper")
+    sys.modules["helper"] = module
+    try:
+        space = {"__name__": "script"}
+        exec(compile(script.partition("problem =")[0], "script.py", "exec"), space)
+    finally:
+        sys.modules.pop("helper")
+        if before is not None:
+            sys.modules["helper"] = before
+    digest = _compile.Fingerprint()
+    digest.add(space["oracle"])
+    return digest.hexdigest()
+
+
+def test_an_edit_is_what_runs(project):
+    both = SCRIPT.replace("RADIUS = 1.0", "RADIUS = 2.0")
+    answer, hits, misses = run_script(project, both, HELPER.replace("n 1.0", "n 5.0"))
+    assert answer == pytest.approx(30.0, abs=1e-3)
+    assert (hits, misses) == (0, 1)
+
+
+def test_the_key_covers_what_the_loops_import(monkeypatch):
+    from wolfpack import sampling, sets
+
+    problem = __import__("wolfpack").from_blocks(
+        np.zeros((2, 2)), lambda x, i: x[i], sets.l2_ball()
+    )
+    before = problem.kernels()
+
+    @_compile.jit
+    def draw(kind, sampler, rng, chosen):
+        chosen[:] = 0
+
+    assert problem.kernels() is before
+    monkeypatch.setattr(sampling, "draw", draw)
+    monkeypatch.setattr("wolfpack.engines.serial.draw", draw)
+    assert problem.kernels() is not before
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere"
+)
+def test_a_read_only_cache_is_no_obstacle(project, tmp_path):
+    tmp_path.chmod(0o500)
+    assert run_script(project, cache=tmp_path / "cache")[0] == pytest.approx(3.0, abs=1e-3)
+
+
+def test_a_cache_that_is_a_file_is_no_obstacle(project, tmp_path):
+    (tmp_path / "cache").write_text("not a folder")
+    answer, hits, _ = run_script(project, cache=tmp_path / "cache")
+    assert answer == pytest.approx(3.0, abs=1e-3)
+    assert hits == 0
