@@ -159,7 +159,9 @@ def test_explicit_zeros_and_duplicates_of_sparse_features():
         values = np.concatenate([x[row, column] / 2, x[row, column] / 2, [0.0]])
         row, column = np.r_[row, row, 0], np.r_[column, column, 3]
         odd.append(sp.coo_matrix((values, (row, column)), shape=x.shape))
-    assert wolfpack.chain_ssvm(odd, y, 0.3, n_labels=5).fingerprint == problem.fingerprint
+    assert (
+        wolfpack.chain_ssvm(odd, y, 0.3, n_labels=5).fingerprint == problem.fingerprint
+    )
 
 
 def test_integer_weights_are_repeated_sequences():
@@ -167,7 +169,9 @@ def test_integer_weights_are_repeated_sequences():
     weight = [2, 1, 3, 0, 1]
     times = np.repeat(range(5), weight)
     one = wolfpack.chain_ssvm(X, y, 0.1, n_labels=3, sample_weight=weight)
-    two = wolfpack.chain_ssvm([X[i] for i in times], [y[i] for i in times], 0.1, n_labels=3)
+    two = wolfpack.chain_ssvm(
+        [X[i] for i in times], [y[i] for i in times], 0.1, n_labels=3
+    )
     how = {"tol": 0, "max_epochs": 3000, "rng": 0}
     one, two = wolfpack.solve(one, **how), wolfpack.solve(two, **how)
     assert max(one.gap, two.gap) < 2e-3  # and the minimum lies in both brackets:
@@ -175,7 +179,9 @@ def test_integer_weights_are_repeated_sequences():
     assert two.lower_bound <= one.objective
     for a, b in zip(one.solution, two.solution, strict=True):
         np.testing.assert_allclose(a, b, atol=0.2)  # alpha/2 |w - w*|^2 <= gap
-    ten = wolfpack.chain_ssvm(X, y, 0.1, n_labels=3, sample_weight=np.multiply(10, weight))
+    ten = wolfpack.chain_ssvm(
+        X, y, 0.1, n_labels=3, sample_weight=np.multiply(10, weight)
+    )
     assert wolfpack.solve(ten, **how).objective == one.objective
 
 
@@ -206,7 +212,9 @@ def test_other_layouts_make_the_same_updates(limits, monkeypatch):
     assert result.converged
     primal = chain_primal(dense, chain_v(result.state.shared, 4))
     assert -result.lower_bound <= primal + 1e-5
-    assert -result.objective == pytest.approx(-dense.f(chain_x(result.state, 4)), abs=1e-5)
+    assert -result.objective == pytest.approx(
+        -dense.f(chain_x(result.state, 4)), abs=1e-5
+    )
 
 
 def test_weights_survive_packing():
@@ -228,20 +236,40 @@ BAD = {
     "empty": (([], []), {}, "X is empty"),
     "more X": ((GOOD_X, GOOD_Y[:1]), {}, "X has 2 sequences and y has 1"),
     "ragged": (([[[1, 2], [1]], [[1, 2]]], GOOD_Y), {}, r"X\[0\] is ragged"),
-    "one-dimensional": (([np.ones(2), np.ones(1)], GOOD_Y), {}, r"X\[0\] must have shape"),
+    "one-dimensional": (
+        ([np.ones(2), np.ones(1)], GOOD_Y),
+        {},
+        r"X\[0\] must have shape",
+    ),
     "no position": (([np.ones((0, 3))], [[]]), {}, r"X\[0\] must have shape"),
     "text": (([np.array([["a"], ["b"]])], [[0, 1]]), {}, "numeric"),
-    "columns": (([np.ones((2, 3)), np.ones((1, 4))], GOOD_Y), {}, r"X\[1\] has 4 features"),
+    "columns": (
+        ([np.ones((2, 3)), np.ones((1, 4))], GOOD_Y),
+        {},
+        r"X\[1\] has 4 features",
+    ),
     "NaN": (([GOOD_X[0], GOOD_X[1] * np.nan], GOOD_Y), {}, r"X\[1\] holds NaN"),
-    "infinity": (([GOOD_X[0] * np.inf, GOOD_X[1]], GOOD_Y), {}, r"X\[0\] holds NaN or inf"),
+    "infinity": (
+        ([GOOD_X[0] * np.inf, GOOD_X[1]], GOOD_Y),
+        {},
+        r"X\[0\] holds NaN or inf",
+    ),
     "sparse NaN": (
         ([sp.csr_matrix(GOOD_X[0]), sp.csr_matrix(GOOD_X[1] * np.nan)], GOOD_Y),
         {},
         r"X\[1\] holds NaN",
     ),
-    "lengths": ((GOOD_X, [np.array([0]), np.array([1])]), {}, r"X\[0\] has 2 positions"),
+    "lengths": (
+        (GOOD_X, [np.array([0]), np.array([1])]),
+        {},
+        r"X\[0\] has 2 positions",
+    ),
     "floats": ((GOOD_X, [np.array([0.0, 1]), np.array([1.0])]), {}, "must be integers"),
-    "negative label": ((GOOD_X, [np.array([0, -1]), np.array([1])]), {}, "reach from -1"),
+    "negative label": (
+        (GOOD_X, [np.array([0, -1]), np.array([1])]),
+        {},
+        "reach from -1",
+    ),
     "label too large": ((GOOD_X, GOOD_Y), {"n_labels": 1}, r"lie in 0 \.\.\. 0, but"),
     "alpha negative": ((GOOD_X, GOOD_Y), {"alpha": -1.0}, "alpha must be positive"),
     "alpha zero": ((GOOD_X, GOOD_Y), {"alpha": 0.0}, "alpha must be positive"),
@@ -274,7 +302,13 @@ FOLD = (0,)
             FOLD, 0.01, 0.1650298089, 0.1650297363, 1e-3, 9000, marks=pytest.mark.slow
         ),
         pytest.param(
-            FOLD, 1 / 626, 0.0490815819, 0.0490815254, 1e-2, 9000, marks=pytest.mark.slow
+            FOLD,
+            1 / 626,
+            0.0490815819,
+            0.0490815254,
+            1e-2,
+            9000,
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             None, 0.01, 0.3822171830, 0.3822170966, 1e-3, 400, marks=pytest.mark.slow

@@ -195,22 +195,44 @@ WRONG = {
         "slope and add give .*, but score gives .*; they must be equal",
     ),
     "add": (
-        {"add": mangle("add", lambda good, *args: good(*args[:-2], -args[-2], args[-1]))},
+        {
+            "add": mangle(
+                "add", lambda good, *args: good(*args[:-2], -args[-2], args[-1])
+            )
+        },
         "slope and add give",
     ),
-    "scale": ({"add": mangle("add", forget_scale)}, "add on block 0 is not proportional"),
-    "rows": ({"touched": forget_rows, "max_rows": 3}, "touched leaves out rows that add"),
-    "max_rows": ({"touched": forget_rows}, "touched on block 0 reads or writes outside"),
+    "scale": (
+        {"add": mangle("add", forget_scale)},
+        "add on block 0 is not proportional",
+    ),
+    "rows": (
+        {"touched": forget_rows, "max_rows": 3},
+        "touched leaves out rows that add",
+    ),
+    "max_rows": (
+        {"touched": forget_rows},
+        "touched on block 0 reads or writes outside",
+    ),
     "quartic": (QUARTIC, "g is not quadratic.*quadratic=False"),
-    "half a step": ({"prepare": lambda *args: 0.0}, r"cannot be called|belong together"),
+    "half a step": (
+        {"prepare": lambda *args: 0.0},
+        r"cannot be called|belong together",
+    ),
     "strided": ({"shared": np.zeros((3, 2))[:, 0]}, "shared must be C-contiguous"),
-    "list": ({"shared": [0.0, 0.0, 0.0]}, "shared must be a NumPy array, but is a list"),
+    "list": (
+        {"shared": [0.0, 0.0, 0.0]},
+        "shared must be a NumPy array, but is a list",
+    ),
     "integers": ({"shared": np.zeros(3, int)}, "shared must be float32 or float64"),
     "NaN start": (
         {"offsets": None, "start": np.full((9, 1), np.nan)},
         "start holds NaN or infinity",
     ),
-    "empty": ({"start": np.zeros(0, int), "offsets": np.zeros(1, int)}, "start is empty"),
+    "empty": (
+        {"start": np.zeros(0, int), "offsets": np.zeros(1, int)},
+        "start is empty",
+    ),
     "offsets": ({"offsets": np.arange(9)}, "offsets end at 8, start has shape"),
     "empty atom": (
         {"offsets": np.array([0, 1, 1, 3, 4, 5, 6, 7, 8, 9])},
@@ -248,7 +270,9 @@ def test_a_wrong_sign_is_seen_where_v_starts_at_zero():
             start=np.zeros((2, 3)),
             oracle=lambda data, v, i, atom, work: _to_corner(v - 1, atom),
             score=lambda data, v, i, atom: (v - 1) @ atom,
-            add=lambda data, i, atom, scale, out: _add_to(out, sign * scale, atom, scale),
+            add=lambda data, i, atom, scale, out: _add_to(
+                out, sign * scale, atom, scale
+            ),
             slope=lambda data, v, d, rows, gamma: (v + gamma * d) @ d,
         )
 
@@ -303,7 +327,10 @@ def raises(data, shared, i, atom, work):
     ("oracle", "message"),
     [
         (does_not_type, "oracle does not compile: "),
-        (writes_outside, r"oracle on block 0 reads or writes outside an array .*indices"),
+        (
+            writes_outside,
+            r"oracle on block 0 reads or writes outside an array .*indices",
+        ),
         (helper_writes_outside, "oracle on block 0 reads or writes outside an array"),
         (raises, "oracle on block 0 raised ValueError: negative cycle"),
     ],
@@ -312,6 +339,15 @@ def test_check_of_compiled_functions(oracle, message):
     with pytest.raises(ProblemError, match=message) as caught:
         wolfpack.solve(polytopes(oracle=oracle))
     assert str(caught.value).count("\n") == 0
+
+
+def test_a_check_that_passed_does_not_excuse_another_start():
+    good = faulty(FINE, compiled=True)
+    good.check()
+    good.check()  # remembered
+    with pytest.raises(ProblemError, match="start gave a point of block 3"):
+        start = np.where(np.arange(10)[:, None] == 3, 2.0, good.start)
+        dataclasses.replace(good, start=start).check()
 
 
 # Failures during a run.

@@ -318,7 +318,8 @@ def test_arguments_that_do_not_fit_the_problem(lasso, chain):
         solve(Y)
     with pytest.raises(ValueError, match=r"step='exact' needs .* chain_ssvm has none"):
         solve(chain, step="exact")
-    no_value = wolfpack.from_blocks(np.zeros((2, 2)), lambda x, i: x[i], wolfpack.l2_ball())
+    x0, ball = np.zeros((2, 2)), wolfpack.l2_ball()
+    no_value = wolfpack.from_blocks(x0, lambda x, i: x[i], ball)
     with pytest.raises(ValueError, match="averaging needs a problem with a value"):
         solve(no_value, averaging=True)
     assert math.isnan(solve(no_value, tol=1).objective)

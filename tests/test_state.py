@@ -124,7 +124,7 @@ def test_the_state_of_another_problem_is_refused():
         with pytest.raises(StateError, match="blocks of another problem: 23 vectors"):
             wolfpack.solve(problem, start=state)
     state = wolfpack.solve(chain, max_epochs=1, tol=0).state
-    with pytest.raises(StateError, match="25 blocks of atoms.*has 24 blocks"):
+    with pytest.raises(StateError, match=r"25 blocks of atoms.*has 24 blocks"):
         wolfpack.solve(fewer, start=state)
     with pytest.raises(StateError, match=r"must be a wolfpack\.State, but is a dict"):
         wolfpack.solve(chain, start={})

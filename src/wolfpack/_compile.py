@@ -104,14 +104,19 @@ def _bind(
     return {name: value for name, value in own.items() if name not in names}
 
 
-def cache_folder() -> Path:
-    """Where compiled loops are kept: `WOLFPACK_CACHE` or the user's cache folder."""
+def user_cache() -> Path:
+    """Return the folder named by `WOLFPACK_CACHE`, or the user's cache folder."""
     given = os.environ.get("WOLFPACK_CACHE")
     if given:
-        return Path(given) / "loops"
+        return Path(given)
     from platformdirs import user_cache_dir
 
-    return Path(user_cache_dir("wolfpack")) / "loops"
+    return Path(user_cache_dir("wolfpack"))
+
+
+def cache_folder() -> Path:
+    """Return the folder of the compiled loops."""
+    return user_cache() / "loops"
 
 
 def write_once(path: Path, text: str) -> Path:

@@ -16,6 +16,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from wolfpack._compile import user_cache
+
 OCR_URL = "https://ai.stanford.edu/~btaskar/ocr/letter.data.gz"
 OCR_FILES = ("ocr/letters.npz", "ocr/letter.data.gz")
 CONLL_FILES = {"train": "conll2000/train.txt.gz", "test": "conll2000/test.txt.gz"}
@@ -37,13 +39,6 @@ class Text(NamedTuple):
     tags: tuple[str, ...]
     chunks: tuple[str, ...]
     lengths: np.ndarray
-
-
-def user_cache() -> Path:
-    """Return the folder that keeps what was downloaded."""
-    import pooch
-
-    return Path(pooch.os_cache("wolfpack"))
 
 
 def find(name: str, data_home: Folder = None) -> Path | None:

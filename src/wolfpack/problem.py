@@ -182,7 +182,9 @@ class Problem:
         from wolfpack.check import check
 
         kernels = self.kernels()
-        passed = _compile.cache_folder() / kernels.key / f"checked_{self.fingerprint}"
+        digest = _compile.Fingerprint()
+        digest.add((self.fingerprint, self.start, self.max_rows, self.work))
+        passed = _compile.cache_folder() / kernels.key / f"checked_{digest.hexdigest()}"
         if not (kernels.compiled and passed.exists()):
             check(self)
             if kernels.compiled:

@@ -35,7 +35,8 @@ def line_search(data, shared, direction, rows, linear):
     """Return (gamma, slope at 0) along `direction`; `linear` is <c, d>.
 
     Two slopes settle a quadratic g. Otherwise the root of the slope is found by the
-    Illinois variant of the secant rule, which keeps it bracketed.
+    Illinois variant of the secant rule, which keeps it bracketed, and by halving
+    where three such steps did not halve the bracket.
     """
     at_zero = slope(data, shared, direction, rows, 0.0) + linear
     if not at_zero < 0.0:
@@ -47,7 +48,8 @@ def line_search(data, shared, direction, rows, linear):
     if QUADRATIC:
         return gamma, at_zero
     low, high, at_low, at_high, side = 0.0, 1.0, at_zero, at_one, 0
-    for _ in range(40):
+    width = 1.0
+    for k in range(90):
         here = slope(data, shared, direction, rows, gamma) + linear
         if abs(here) <= -1e-9 * at_zero:
             break
@@ -60,4 +62,8 @@ def line_search(data, shared, direction, rows, linear):
             at_low *= 0.5 if side > 0 else 1.0
             side = 1
         gamma = (low * at_high - high * at_low) / (at_high - at_low)
+        if k % 3 == 2:
+            if high - low > 0.5 * width:
+                gamma = 0.5 * (low + high)
+            width = high - low
     return gamma, at_zero

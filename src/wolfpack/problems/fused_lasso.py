@@ -154,7 +154,7 @@ def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem
     >>> wolfpack.solve(problem, step="exact", tol=1e-9).solution.round(6).tolist()
     [[0.5], [0.5], [5.0]]
     """
-    Y = np.ascontiguousarray(Y, dtype=np.float64)
+    Y = np.array(Y, dtype=np.float64, order="C")  # a copy: v0 must not change
     if Y.ndim != 2 or len(Y) < 2 or Y.shape[1] < 1:
         raise ValueError(f"Y must have shape (n >= 2, d >= 1), but has {Y.shape}.")
     if not np.isfinite(Y).all():

@@ -1,0 +1,138 @@
+"""Which blocks are drawn, and how often."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from wolfpack import sampling
+from wolfpack.sampling import KINDS, create, draw, observe, refresh
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def draws(kind, n, tau, times, gaps=None, seed=0):
+    sampler = create(n, kind)
+    if gaps is not None:
+        sampler.gaps[:] = gaps
+        refresh(sampler)
+    rng = np.random.default_rng(seed)
+    chosen = np.zeros((times, tau), np.int64)
+    for row in chosen:
+        draw(KINDS[kind], sampler, rng, row)
+    return chosen, sampler
+
+
+@every_kind
+@pytest.mark.parametrize(("n", "tau"), [(1, 1), (5, 1), (5, 2), (5, 5), (8, 8), (7, 6)])
+def test_a_batch_is_distinct_and_in_range(kind, n, tau):
+    chosen, sampler = draws(kind, n, tau, 200)
+    assert chosen.min() >= 0
+    assert chosen.max() < n
+    assert (np.diff(np.sort(chosen, axis=1), axis=1) > 0).all()
+    assert sampling.is_sound(sampler, n)
+
+
+@pytest.mark.parametrize("tau", [1, 3])
+def test_uniform_draws_every_pair_alike(tau):
+    n = 6
+    chosen, _ = draws("uniform", n, tau, 6000)
+    counts = np.bincount(chosen.ravel(), minlength=n)
+    assert chisquare(counts).pvalue > 1e-3
+    followers = np.bincount(n * chosen[:-1, 0] + chosen[1:, 0], minlength=n * n)
+    assert chisquare(followers).pvalue > 1e-3  # the next draw forgets the last
+    if tau > 1:
+        pairs = np.bincount(n * chosen[:, 0] + chosen[:, 1], minlength=n * n)
+        assert chisquare(pairs[pairs > 0]).pvalue > 1e-3
+        assert (pairs > 0).sum() == n * (n - 1)
+
+
+def test_a_permutation_visits_every_block_once_an_epoch():
+    n, epochs = 5, 4000
+    chosen, _ = draws("permutation", n, 1, n * epochs)
+    orders = chosen.reshape(epochs, n)
+    np.testing.assert_array_equal(
+        np.sort(orders, axis=1), np.tile(range(n), (epochs, 1))
+    )
+    codes = orders @ n ** np.arange(n)
+    _, counts = np.unique(codes, return_counts=True)
+    assert len(counts) == 120  # all orders, equally often
+    assert chisquare(counts).pvalue > 1e-3
+
+
+def test_a_permutation_in_batches_leaves_the_remainder_out():
+    chosen, _ = draws("permutation", 7, 3, 4000)
+    pairs = chosen.reshape(2000, 6)  # two batches an epoch, one block left over
+    assert (np.diff(np.sort(pairs, axis=1), axis=1) > 0).all()
+    assert chisquare(np.bincount(chosen.ravel(), minlength=7)).pvalue > 1e-3
+
+
+def test_gap_draws_in_proportion():
+    gaps = np.array([1.0, 2.0, 0.5, 4.0, 1.5, 1.0])
+    chosen, _ = draws("gap", 6, 1, 8000, gaps)
+    expected = 8000 * gaps / gaps.sum()
+    assert chisquare(np.bincount(chosen.ravel(), minlength=6), expected).pvalue > 1e-3
+    chosen, _ = draws("gap", 6, 2, 8000, gaps)
+    share = gaps / gaps.sum()  # the second one from what is left
+    pairs = share[:, None] * share / (1 - share)[:, None]
+    np.fill_diagonal(pairs, 0.0)
+    found = np.bincount(6 * chosen[:, 0] + chosen[:, 1], minlength=36)
+    keep = pairs.ravel() > 0
+    assert found[~keep].sum() == 0
+    expected = 8000 * pairs.ravel()[keep]
+    assert chisquare(found[keep], expected).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("gaps", [[0.0, 0, 5, 0], [0.0, 0, 0, 0], [-1e-9, 0, 1, 1]])
+def test_a_block_without_a_gap_is_still_reached(gaps):
+    chosen, _ = draws("gap", 4, 1, 6000, gaps)
+    assert set(chosen.ravel().tolist()) == {0, 1, 2, 3}
+    if max(gaps) > 0:
+        assert (chosen == np.argmax(gaps)).mean() > 0.4
+
+
+def test_observed_gaps_change_the_odds():
+    sampler = create(4, "gap")
+    for i, gap in enumerate([8.0, 1.0, 0.0, 1.0]):
+        observe(sampler, i, gap)
+    chosen = np.zeros((6000, 1), np.int64)
+    rng = np.random.default_rng(0)
+    for row in chosen:
+        draw(KINDS["gap"], sampler, rng, row)
+    counts = np.bincount(chosen.ravel(), minlength=4)
+    assert 0 < counts[2] < counts[1] < counts[0]
+    expected = 6000 * sampler.gaps / sampler.gaps.sum()
+    assert chisquare(counts, expected).pvalue > 1e-3
+
+
+sizes = st.integers(1, 40)
+changes = st.lists(st.tuples(st.integers(0, 39), st.floats(0.0, 1e3)), max_size=30)
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=sizes, changes=changes, place=st.floats(0.0, 0.999))
+def test_the_tree_holds_cumulative_sums(n, changes, place):
+    gaps, tree = np.ones(n), np.zeros(n + 1)
+    for i in range(n):
+        sampling._raise(tree, i, 1.0)
+    for i, gap in changes:
+        sampling._raise(tree, i % n, gap - gaps[i % n])
+        gaps[i % n] = gap
+    total = gaps.sum()
+    assert sampling._total(tree) == pytest.approx(total, abs=1e-9)
+    target = place * total
+    found = sampling._descend(tree, target)
+    ends = np.cumsum(gaps)
+    begin = ends[found] - gaps[found]
+    assert begin - 1e-9 <= target
+    assert target <= ends[found] + 1e-9
+
+
+@pytest.mark.parametrize("name", ["PCG64", "MT19937", "Philox", "SFC64", "PCG64DXSM"])
+def test_generators_survive_as_text(name):
+    rng = np.random.Generator(getattr(np.random, name)(1))
+    rng.random(5)
+    again = sampling.unpack_rng(sampling.pack_rng(rng))
+    assert again.random(9).tolist() == rng.random(9).tolist()
+    assert again.integers(9, dtype=np.int32) == rng.integers(9, dtype=np.int32)
