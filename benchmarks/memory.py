@@ -19,13 +19,14 @@ def main() -> None:
     """Load, pack, train, score."""
     say("imports")
     train, test = load_conll2000("train"), load_conll2000("test")
-    say(f"loading {len(train.X)} + {len(test.X)} sentences, p = {train.X[0].shape[1]}")
+    n_features = train.X[0].shape[1]
+    say(f"loading {len(train.X)} + {len(test.X)} sentences, p = {n_features}")
     problem = wolfpack.chain_ssvm(train.X, train.y, alpha=1e-3)
     say(f"packing; v has {problem.shared.nbytes / 1e6:.1f} MB")
     result = wolfpack.solve(problem, sampling="gap", tol=1e-2, max_epochs=200, rng=0)
     say(
         f"{result.epochs:.0f} passes ({result.status.name}, gap {result.gap:.4f}, "
-        f"{result.wall_seconds:.1f} s); the state has {result.state.nbytes / 1e6:.1f} MB"
+        f"{result.wall_seconds:.1f} s); state {result.state.nbytes / 1e6:.1f} MB"
     )
 
 

@@ -1,6 +1,7 @@
 """The chain SVM against brute force over all labellings, and on the OCR words."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -65,11 +66,11 @@ def test_the_oracle_is_the_best_of_all_labellings(n_labels, unit):
             unary[0] += parts.first
             unary[-1] += parts.last
 
-            def total(labels, unary=unary, parts=parts, truth=truth):
+            def total(labels, unary=unary, parts=parts, truth=truth, norm=normalize):
                 steps = itertools.pairwise(labels)
                 moves = sum(parts.transitions[a, b] for a, b in steps)
                 wrong = sum(a != b for a, b in zip(labels, truth, strict=True))
-                loss = wrong / (len(truth) if normalize else 1)
+                loss = wrong / (len(truth) if norm else 1)
                 return unary[range(len(truth)), labels].sum() + moves + loss
 
             if n_labels < 300:
@@ -113,18 +114,34 @@ def test_add_and_score_are_the_columns_of_a(n_labels, unit, normalize):
             assert found == pytest.approx(score, abs=1e-5)
 
 
+def random_blocks(rng, problem, n_labels):
+    """A store in which each sequence has a few labellings with random weights."""
+    parts = {"counts": [], "weights": [], "atoms": []}
+    for length in np.diff(problem.offsets):
+        every = np.array(labelings(n_labels, length))
+        some = every[rng.choice(len(every), min(len(every), 3), replace=False)]
+        parts["counts"].append(len(some))
+        parts["weights"].extend(rng.dirichlet(np.ones(len(some))))
+        parts["atoms"].extend(some.ravel())
+    parts["atoms"] = np.array(parts["atoms"], problem.start.dtype)
+    arrays = {name: np.asarray(part) for name, part in parts.items()}
+    return problem.store.unpack(arrays, problem.offsets, 1)
+
+
 @pytest.mark.parametrize("unit", [True, False])
 def test_the_fused_step_is_add_and_score_along_s_minus_x(unit):
     n_labels = 4
     X, y, problem = case(n_labels, unit, n=8)
     dense = dense_chain(X, y, 0.3, n_labels)
-    run = begin_run(problem, step="open-loop")
+    rng = np.random.default_rng(0)
     work, atom = problem.work(), np.zeros(problem.atom_size, problem.start.dtype)
+    v = problem.shared.copy()
     for _ in range(12):
-        advance(run, 5)
-        v, x = run.state.shared, chain_x(run.state, n_labels)
+        blocks = random_blocks(rng, problem, n_labels)
+        x = chain_x(SimpleNamespace(offsets=problem.offsets, blocks=blocks), n_labels)
+        v[:, :n_labels] = dense.v(x).reshape(-1, n_labels)
         for i in range(len(X)):
-            args = problem.data, run.state.blocks, i, atom
+            args = problem.data, blocks, i, atom
             problem.oracle(problem.data, v, i, atom, work)
             gap = problem.prepare(problem.data, v, *args[1:], work)
             length = len(y[i])
@@ -195,7 +212,13 @@ def iterates(problem, tau, n_labels):
     return values
 
 
-@pytest.mark.parametrize("limits", [("MAX_GRAM",), ("MAX_GRAM", "MAX_DENSE_ROWS")])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        ("MAX_GRAM", "MAX_DENSE_ROWS"),
+        pytest.param(("MAX_GRAM",), marks=pytest.mark.slow),
+    ],
+)
 def test_other_layouts_make_the_same_updates(limits, monkeypatch):
     X, y, problem = case(4, True, n=9)
     for name in limits:
@@ -306,8 +329,8 @@ FOLD = (0,)
             1 / 626,
             0.0490815819,
             0.0490815254,
-            1e-2,
-            9000,
+            1e-3,
+            40_000,
             marks=pytest.mark.slow,
         ),
         pytest.param(
@@ -328,4 +351,4 @@ def test_ocr(folds, alpha, primal, dual, tol, epochs, data_home):
     rounding = 1e-5  # v is kept in single precision
     assert -result.objective <= primal + rounding
     assert -result.lower_bound >= dual - rounding
-    assert max(row.drift for row in result.trace) < 1e-3
+    assert max(row.drift for row in result.trace) < 5e-3

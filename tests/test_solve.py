@@ -258,7 +258,10 @@ def test_the_same_seed_gives_the_same_bits(chain, sampling):
         how = {"tol": 0, "max_epochs": 5, "sampling": sampling}
         return solve(chain, rng=seed, **how).state.shared.tobytes()
 
-    assert run(1) == run(1) == run(np.random.default_rng(1))
+    assert run(1) == run(1)
+    assert run(np.random.default_rng(1)) == run(np.random.default_rng(1))
+    rng = np.random.default_rng(1)
+    assert run(rng) != run(rng)
     assert run(1) != run(2)
     assert run(None) != run(None)
 

@@ -79,6 +79,18 @@ def test_resume_leaves_the_start_alone():
     assert bits(one.state) == bits(two.state)
 
 
+def test_epochs_count_oracle_calls_when_the_batch_changes():
+    problem = PROBLEMS["lasso"]()
+    first = wolfpack.solve(problem, max_epochs=10, tol=0, rng=0)
+    more = wolfpack.solve(
+        problem, max_epochs=20, tol=0, batch_size=23, start=first.state
+    )
+    assert first.n_updates == 230
+    assert more.n_updates == 240
+    assert more.n_oracle_calls == 460
+    assert more.epochs == 20
+
+
 @pytest.mark.parametrize("name", ["MT19937", "Philox", "SFC64", "PCG64DXSM"])
 def test_other_random_generators_are_kept(name, tmp_path):
     problem, limit = PROBLEMS["lasso"](), {"tol": 0}
@@ -275,3 +287,14 @@ def test_entries_of_another_type_are_refused(saved, tmp_path):
     state = State.load(spoil(path, tmp_path / "bad.npz", **changes))
     with pytest.raises(StateError, match="blocks of another problem"):
         wolfpack.solve(problem, start=state)
+
+
+def test_another_batch_size_goes_on_counting_passes():
+    Y, _, _ = wolfpack.make_piecewise(n=41, d=2, random_state=3)
+    problem = wolfpack.group_fused_lasso(Y, alpha=0.7)
+    first = wolfpack.solve(problem, max_epochs=2, tol=0, batch_size=8, rng=0)
+    assert first.n_updates == 10
+    then = wolfpack.solve(problem, max_epochs=5, tol=0, start=first.state)
+    assert then.epochs == 5.0
+    assert then.n_updates == 10 + 120
+    assert then.n_oracle_calls == 200

@@ -2,9 +2,13 @@
 
 import json
 import math
-import resource
 import sys
 from typing import Any
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -14,14 +18,16 @@ from wolfpack.result import Event, TraceRow
 
 def to_dict(row: TraceRow) -> dict[str, Any]:
     """Return a check as JSON takes it, with primal and dual by their names."""
-    numbers = {k: None if v != v else v for k, v in row._asdict().items()}
-    return {"primal": -row.lower_bound, "dual": -row.objective, **numbers}
+    numbers = {"primal": -row.lower_bound, "dual": -row.objective, **row._asdict()}
+    return {k: v if math.isfinite(v) else None for k, v in numbers.items()}
 
 
-def peak_memory_mb() -> float:
-    """Return the most memory that this process has had, in MB."""
+def peak_memory_mb() -> float | None:
+    """Return the most memory that this process has had, in MB, where that is known."""
+    if resource is None:
+        return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1e6 if sys.platform == "darwin" else 1e3)
+    return round(peak / (1e6 if sys.platform == "darwin" else 1e3), 1)
 
 
 class Watcher:
@@ -31,9 +37,8 @@ class Watcher:
         self.as_json = as_json
         self.first_gap = math.nan
         console = Console(stderr=True)
-        self.bar = Progress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(),
+        self.bar = Progress(  # 80 columns are enough
+            BarColumn(16, complete_style="blue", finished_style="green"),
             TextColumn("{task.fields[note]}"),
             TimeElapsedColumn(),
             console=console,
@@ -60,8 +65,15 @@ class Watcher:
         gap = max(event.relative_gap, 1e-300)
         share = math.log(self.first_gap / gap) / goal if goal > 0 else 1.0
         note = (
-            f"gap {event.relative_gap:.2e} -> {event.tol:.0e}  "
-            f"{row.epoch:.0f} passes, {row.n_oracle_calls:,} oracle calls"
+            f"gap {event.relative_gap:.1e} -> {event.tol:.0e}  "
+            f"{row.epoch:.0f} passes  {_short(row.n_oracle_calls)} oracle calls"
         )
         done = min(max(share, 0.0), 1.0)
         self.bar.update(self.task, completed=done, note=note)
+
+
+def _short(count: int) -> str:
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= 10 * size:
+            return f"{count / size:.3g}{unit}"
+    return str(count)

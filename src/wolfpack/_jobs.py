@@ -9,7 +9,7 @@ from wolfpack import datasets
 from wolfpack._console import Watcher, peak_memory_mb, to_dict
 from wolfpack.estimators.signals import GroupFusedLasso
 from wolfpack.estimators.structured import ChainSSVM
-from wolfpack.models import save_model
+from wolfpack.models import open_npz, save_model, with_npz
 
 CHAINS, SIGNALS = ("dates", "ocr", "conll2000"), ("piecewise", "acgh")
 
@@ -62,13 +62,19 @@ def load_sequences(name: str, folds: list[int] | None) -> Labelled:
 
 
 def _read_sequences(path: Path) -> Labelled:
-    with np.load(path, allow_pickle=False) as file:
-        missing = {"X", "offsets"} - set(file.files)
-        if missing:
-            raise ValueError(f"{path} lacks {sorted(missing)}; it has {file.files}.")
-        X, cuts = file["X"], file["offsets"][1:-1]
-        y = np.split(file["y"], cuts) if "y" in file.files else None
-    return Labelled(np.split(X, cuts), y)
+    arrays = open_npz(path)
+    missing = {"X", "offsets"} - set(arrays)
+    if missing:
+        raise ValueError(f"{path} lacks {sorted(missing)}; it has {sorted(arrays)}.")
+    X, offsets, y = arrays["X"], arrays["offsets"], arrays.get("y")
+    if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) < 2:
+        raise ValueError(f"{path}: offsets must be a row of at least 2 whole numbers.")
+    if offsets[0] != 0 or offsets[-1] != len(X) or (np.diff(offsets) < 1).any():
+        raise ValueError(f"{path}: offsets must rise from 0 to {len(X)}, X's length.")
+    if y is not None and len(y) != len(X):
+        raise ValueError(f"{path}: X has {len(X)} positions and y has {len(y)}.")
+    cuts = offsets[1:-1]
+    return Labelled(np.split(X, cuts), None if y is None else np.split(y, cuts))
 
 
 class _Job:
@@ -86,7 +92,7 @@ class _Job:
                 del model._listener
         row = to_dict(model.trace_[-1])
         status = {"status": model.status_.name, "reason": model.status_.value}
-        return {**status, **row, "peak_memory_mb": round(peak_memory_mb(), 1)}
+        return {**status, **row, "peak_memory_mb": peak_memory_mb()}
 
     def plot(self, path: Path) -> None:
         """Draw the convergence."""
@@ -102,6 +108,10 @@ class _Job:
             f"{report['primal']:.8f} (gap {report['gap']:.2e}), certified after "
             f"{report['epoch']:.0f} passes and {report['wall_seconds']:.1f} s."
         )
+
+    def _files(self, report: dict[str, Any]) -> list[str]:
+        names = {"model": "Saved", "plot": "Picture"}
+        return [f"{names[k]}: {report[k]}" for k in names if k in report]
 
 
 class ChainJob(_Job):
@@ -143,8 +153,10 @@ class ChainJob(_Job):
         lines.append(f"Right labels: {report['train_score']:.4f} in training")
         if "test_score" in report:
             lines[-1] += f", {report['test_score']:.4f} in test"
-        lines[-1] += f". Peak memory {report['peak_memory_mb']:.0f} MB."
-        return "\n".join(lines)
+        lines[-1] += "."
+        if report["peak_memory_mb"]:
+            lines[-1] += f" Peak memory {report['peak_memory_mb']:.0f} MB."
+        return "\n".join(lines + self._files(report))
 
 
 class SignalJob(_Job):
@@ -174,7 +186,7 @@ class SignalJob(_Job):
 
     def save(self, path: Path) -> Path:
         """Keep the recovered signal."""
-        path = path.with_suffix(".npz")
+        path = with_npz(path)
         model = self.model
         np.savez(path, signal=model.signal_, change_points=model.change_points_)
         return path
@@ -187,4 +199,5 @@ class SignalJob(_Job):
     def summary(self, report: dict[str, Any]) -> str:
         """Say what came out."""
         found = len(report["change_points"])
-        return f"{self._certificate(report)}\n{found} change points found."
+        lines = [self._certificate(report), f"{found} change points found."]
+        return "\n".join(lines + self._files(report))

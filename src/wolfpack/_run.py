@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfpack import sampling
+from wolfpack._schedule import Schedule
 from wolfpack.certificate import SLICE_SECONDS, Certifier, failure
 from wolfpack.engines import serial
-from wolfpack.engines.serial import CALLS, CURRENT, GAPS, SEEN, Plan
+from wolfpack.engines.serial import CURRENT, GAPS, SEEN, Plan
 from wolfpack.problem import Problem
 from wolfpack.result import Event, OracleError, Result, Status, TraceRow
 from wolfpack.state import CHECKED, State
@@ -88,6 +89,8 @@ class Run:
         self.scratch = engine.prepare(problem, options)
         self.certifier = Certifier(problem, self.kernels, self.work)
         self.goal = options.tol * problem.scale
+        interval = options.check_every or 1.0
+        self.schedule = Schedule(problem.n_blocks, options.batch_size, interval)
         self.trace: list[TraceRow] = []
         self.solution_v: np.ndarray = state.shared
         self.averaged = False
@@ -175,7 +178,8 @@ class Run:
     def _limit(self, interrupt: Interrupt) -> Status | None:
         if interrupt.asked:
             return Status.INTERRUPTED
-        if self.state.n_updates >= self._updates(self.options.max_epochs):
+        calls = self.state.n_oracle_calls
+        if self.schedule.updates_to(self.options.max_epochs, calls) <= 0:
             return Status.EPOCH_LIMIT
         if time.perf_counter() - self.began >= self.options.max_seconds:
             return Status.TIME_LIMIT
@@ -197,12 +201,15 @@ class Run:
     def _advance(self) -> None:
         """Make updates until the next decision, or for about one slice of time."""
         state, k = self.state, self.state.n_updates
-        target = min(self._next_decision(), self._updates(self.options.max_epochs))
-        until = min(target, k + max(1, int(self._rate * SLICE_SECONDS)))
+        calls, schedule = state.n_oracle_calls, self.schedule
+        most = schedule.updates_to(self.options.max_epochs, calls)
+        most = min(most, schedule.updates_to_decision(calls))
+        until = k + int(min(most, max(1, int(self._rate * SLICE_SECONDS))))
         begin = time.perf_counter()
         try:
             ended = self.engine.advance(self, until)
         except Exception as error:
+            self._restore()
             raise failure(self.problem, state, error) from error
         spent = time.perf_counter() - begin
         self.seconds += spent
@@ -212,6 +219,13 @@ class Run:
             state.blocks = grow(state.blocks, self.options.batch_size)
         elif ended != serial.DONE:
             self._fail(ended)
+
+    def _restore(self) -> None:
+        """Make v fit x again: a function that raised may have left it half moved."""
+        exact = self.problem.shared.astype(np.float64)
+        state, n = self.state, self.problem.n_blocks
+        self.kernels.rebuild(self.problem.data, state.blocks, n, exact)
+        state.shared[...] = exact
 
     def _fail(self, ended: int) -> None:
         block = int(self.state.counts[CURRENT])
@@ -228,36 +242,16 @@ class Run:
 
     # When to check.
 
-    def _updates(self, epochs: float) -> float:
-        """Return the number of updates that make so many passes."""
-        if math.isinf(epochs):
-            return math.inf
-        return math.ceil(epochs * self.problem.n_blocks / self.options.batch_size)
-
-    def _epoch(self, updates: int) -> float:
-        return updates * self.options.batch_size / self.problem.n_blocks
-
-    def _next_decision(self) -> float:
-        every = self.options.check_every or 1.0
-        k = self.state.n_updates
-        m = math.floor(self._epoch(k) / every)
-        while self._updates(m * every) <= k:
-            m += 1
-        return self._updates(m * every)
-
     def _is_due(self) -> bool:
         """Decide, at a whole number of intervals, whether a check is worth it."""
-        state, every = self.state, self.options.check_every or 1.0
-        k, last = state.n_updates, int(state.counts[CHECKED])
-        m = math.floor(self._epoch(k) / every)
-        whole = k in (self._updates(m * every), self._updates((m + 1) * every))
-        if k == last or not whole:
+        state, calls = self.state, self.state.n_oracle_calls
+        checked = int(state.counts[CHECKED])
+        if calls == checked or not self.schedule.is_decision(calls):
             return False
-        if self.options.check_every or k == 0:
+        if self.options.check_every or calls == 0:
             return True
         self._estimate()
-        epoch, before = self._epoch(k), self._epoch(last)
-        if epoch >= max(1.15 * before, before + 1.0):
+        if self.schedule.is_due(calls, checked):
             return True
         # The estimate of an exact step is not that of the gap.
         reached = self.estimate <= self.goal and not self.options.plan.exact
@@ -283,7 +277,7 @@ class Run:
         self._estimate()
         if scheduled:
             state.shared[...] = found.shared
-            state.counts[CHECKED] = state.n_updates
+            state.counts[CHECKED] = state.n_oracle_calls
             state.sums[:] = 0.0
             state.sampler.gaps[:] = found.gaps
             sampling.refresh(state.sampler)
@@ -305,9 +299,9 @@ class Run:
     def _row(self, objective: float, gap: float, drift: float) -> TraceRow:
         state = self.state
         return TraceRow(
-            epoch=self._epoch(state.n_updates),
+            epoch=self.schedule.epoch(state.n_oracle_calls),
             n_updates=state.n_updates,
-            n_oracle_calls=int(state.counts[CALLS]),
+            n_oracle_calls=state.n_oracle_calls,
             objective=float(objective),
             gap=float(gap),
             gap_estimate=float(self.estimate),

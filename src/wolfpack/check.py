@@ -199,7 +199,8 @@ class _Block:
         straight = np.allclose(double, 2 * out, rtol=1e-4, atol=1e-12)
         if not (straight and np.isclose(twice, 2 * linear, rtol=1e-4, atol=1e-12)):
             raise ProblemError(f"add on block {i} is not proportional to scale.")
-        if problem.touched is not None:
+        # A fused step knows better than `add` which rows it touches.
+        if problem.touched is not None and problem.prepare is None:
             listed = np.zeros(problem.max_rows, np.int64)
             count = int(self.number("touched", data, i, listed, problem.work()))
             used = np.flatnonzero(out.reshape(len(out), -1).any(axis=1))

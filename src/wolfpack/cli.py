@@ -17,10 +17,20 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help in plain columns: readable anywhere
 )
 say = Console(highlight=False, soft_wrap=True).print
 
 LIMIT_REACHED, INTERRUPTED = 3, 130
+HELP = {
+    "alpha": "Regularisation, lambda. Default: 0.01 for chains, 1 for signals.",
+    "tol": "Relative duality gap to stop at. Default: 0.001; signals 0.0001.",
+    "step": "line, open-loop, exact (signals only) or a number.",
+    "sampling": "Choice of blocks. Default: uniform; signals permutation.",
+    "avg": "Keep the average too.",
+    "plot": "Draw convergence (chains) or the signal here.",
+    "json": "JSON lines: one a check, and the report.",
+}
 
 
 class Engine(StrEnum):
@@ -45,27 +55,45 @@ def fail(message: object) -> NoReturn:
     raise typer.Exit(1)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from wolfpack import __version__
+
+        say(f"wolfpack {__version__}")
+        raise typer.Exit
+
+
+@app.callback(help=app.info.help)
+def top(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show it.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Hold the options of no command."""
+
+
 @app.command()
 def fit(
     dataset: Annotated[str, typer.Argument(help="One of `wolfpack datasets`.")],
-    alpha: Annotated[float | None, typer.Option(help="Regularisation, lambda.")] = None,
-    tol: Annotated[float | None, typer.Option(help="Relative duality gap.")] = None,
+    alpha: Annotated[float | None, typer.Option(help=HELP["alpha"])] = None,
+    tol: Annotated[float | None, typer.Option(help=HELP["tol"])] = None,
     engine: Annotated[Engine, typer.Option(help="Who runs it.")] = Engine.serial,
     workers: Annotated[int, typer.Option(help="Workers, T; serial has 1.")] = 1,
     batch_size: Annotated[int, typer.Option(help="Blocks an update, tau.")] = 1,
-    step: Annotated[
-        str, typer.Option(help="line, open-loop, exact, or a number.")
-    ] = "",
-    sampling: Annotated[Sampling | None, typer.Option(help="Choice of blocks.")] = None,
-    averaging: Annotated[bool, typer.Option(help="Keep the average too.")] = False,
-    max_epochs: Annotated[int, typer.Option(help="The most passes.")] = 100_000,
-    max_seconds: Annotated[float | None, typer.Option(help="The most time.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 0,
-    folds: Annotated[str, typer.Option(help="OCR: train on these, as 0 or 1-9.")] = "",
+    step: Annotated[str, typer.Option(help=HELP["step"])] = "",
+    sampling: Annotated[Sampling | None, typer.Option(help=HELP["sampling"])] = None,
+    averaging: Annotated[bool, typer.Option("--averaging", help=HELP["avg"])] = False,
+    max_epochs: Annotated[int, typer.Option(min=1, help="Most passes.")] = 100_000,
+    max_seconds: Annotated[float | None, typer.Option(help="Most time.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
+    folds: Annotated[str, typer.Option(help="ocr: train on these, as 0 or 1-9.")] = "",
     save: Annotated[Path | None, typer.Option(help="Keep the model here.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw convergence here.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines.")] = False,
-    quiet: Annotated[bool, typer.Option(help="No progress bar.")] = False,
+    plot: Annotated[Path | None, typer.Option(help=HELP["plot"])] = None,
+    as_json: Annotated[bool, typer.Option("--json", help=HELP["json"])] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Train on a data set and certify the answer.
 
@@ -90,6 +118,7 @@ def fit(
     }
     given = {name: value for name, value in options.items() if value is not None}
     with _plain_errors():
+        _check_targets(save, plot)
         job = _jobs.load(dataset, _folds(folds))
         if not as_json:
             say(job.describe(given))
@@ -99,7 +128,7 @@ def fit(
         if plot is not None:
             job.plot(plot)
             report["plot"] = str(plot)
-    say(json.dumps(report), markup=False) if as_json else say(job.summary(report))
+    say(json.dumps(report) if as_json else job.summary(report), markup=False)
     status = report["status"]
     if status == "INTERRUPTED":
         raise typer.Exit(INTERRUPTED)
@@ -110,10 +139,13 @@ def fit(
 def predict(
     model: Annotated[Path, typer.Argument(help="A file of `wolfpack fit --save`.")],
     data: Annotated[str, typer.Argument(help="A data set, or an .npz file.")],
-    folds: Annotated[str, typer.Option(help="OCR: only these, as 0 or 1-9.")] = "",
+    folds: Annotated[str, typer.Option(help="ocr: only these, as 0 or 1-9.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="A JSON line each.")] = False,
 ) -> None:
-    """Label the sequences of a data set (its test part, if it has one).
+    """Label sequences with a saved model.
+
+    Of a data set with a test part, that part is labelled; the share of right labels,
+    where they are known, goes to stderr.
 
     An .npz file holds `X` (positions, features) and `offsets` (where each sequence
     begins, and the end), and may hold `y`. In Python: `model.predict(X)`.
@@ -143,17 +175,21 @@ def datasets() -> None:
     """
     from wolfpack.datasets import available
 
-    table = Table("name", "task", "size", "where", box=None, pad_edge=False)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 1000  # one line a data set, for grep
+    table = Table("name", "task", "size", box=None, pad_edge=False)
+    table.add_column("where", overflow="fold")
     for row in available():
         table.add_row(row["name"], row["task"], row["size"], row["where"])
-    say(table)
+    console.print(table, markup=False)
 
 
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Where the pictures go.")] = Path("demo"),
 ) -> None:
-    """Read handwritten dates: train, certify, test, and draw, in under a minute."""
+    """Read handwritten dates, find change points, draw both."""
     from wolfpack._demo import run
 
     with _plain_errors():
@@ -166,9 +202,7 @@ def _step(text: str) -> str | float | None:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(
-            f"--step must be line, open-loop, exact or a number, not {text!r}."
-        ) from None
+        fail(f"--step must be line, open-loop, exact or a number, not {text!r}.")
 
 
 def _folds(text: str) -> list[int] | None:
@@ -181,10 +215,23 @@ def _folds(text: str) -> list[int] | None:
             first, _, last = part.partition("-")
             folds += range(int(first), int(last or first) + 1)
     except ValueError:
-        raise typer.BadParameter(
-            f"--folds must look like 0 or 1-9, not {text!r}."
-        ) from None
+        folds = []
+    if not folds or min(folds) < 0 or max(folds) > 9:
+        fail(f"--folds must be out of 0 to 9, as in 0 or 1-9 or 0,3; not {text!r}.")
     return folds
+
+
+def _check_targets(save: Path | None, plot: Path | None) -> None:
+    """Find out before the training, not after it, that a file cannot be written."""
+    for path in filter(None, (save, plot)):
+        if not path.parent.is_dir():
+            fail(f"there is no folder {path.parent} to write {path.name} into.")
+    if plot is not None:
+        from matplotlib.backend_bases import FigureCanvasBase
+
+        kinds = FigureCanvasBase.get_supported_filetypes()
+        if plot.suffix[1:].lower() not in kinds:
+            fail(f"--plot must end in .png, .pdf or .svg, not {plot.name!r}.")
 
 
 def _joined(words: list[str]) -> str:
@@ -202,6 +249,9 @@ class _plain_errors:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._caught.__exit__(None, None, None)
+        # `| head` has seen enough, or `fail` has spoken: typer leaves quietly.
+        if isinstance(error, BrokenPipeError | typer.Exit):
+            return
         if isinstance(error, ValueError | RuntimeError | OSError | ImportError):
             fail(error)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from wolfpack._compile import entry
 from wolfpack._slots import HAS_VALUE, oracle, slope, value
-from wolfpack.stores.atoms import expand, prepare
+from wolfpack.stores.atoms import expand, is_inside, prepare
 
 
 @entry
@@ -50,3 +50,12 @@ def evaluate(data, shared, origin, rows):
     """Return g(v) and <grad g(v), v - v0>."""
     inner = slope(data, shared, shared - origin, rows, 0.0)
     return (value(data, shared) if HAS_VALUE else np.nan), inner
+
+
+@entry
+def first_outside(data, blocks, n_blocks):
+    """Return the first block whose x_(i) is no point of M_i, or -1."""
+    for i in range(n_blocks):
+        if not is_inside(data, blocks, i):
+            return i
+    return -1

@@ -54,6 +54,8 @@ def plot_signals(
 
         shape = {"figsize": (3.4 * len(parts), 3.2), "layout": "constrained"}
         _, axes = plt.subplots(1, len(parts), sharex=True, sharey=True, **shape)
+    if np.size(axes) != len(parts):
+        raise ValueError(f"{len(parts)} axes are needed, one a signal.")
     for ax, (name, signal, colour) in zip(np.ravel(axes), parts, strict=True):
         ax.plot(signal, color=colour, linewidth=0.9, alpha=0.8)
         ax.set_title(f"{name} signal")

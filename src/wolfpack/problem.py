@@ -35,7 +35,17 @@ OPTIONAL = (
 
 
 class ProblemError(ValueError):
-    """A problem record that cannot be solved as it is, in a plain sentence."""
+    """A problem record that cannot be solved as it is, in a plain sentence.
+
+    Examples
+    --------
+    >>> import numpy as np, wolfpack
+    >>> x0 = np.full((4, 2), 0.5)
+    >>> problem = wolfpack.from_blocks(x0, lambda x, i: x[9], wolfpack.simplex())
+    >>> problem.check()
+    Traceback (most recent call last):
+    wolfpack.problem.ProblemError: oracle on block 0 reads or writes outside an ...
+    """
 
 
 def _no_work() -> tuple:

@@ -55,6 +55,16 @@ class Event:
 
     `checked` says whether this is a certified check (`row` is new) or a sign of life
     between two checks (`row` repeats the last certificate with new counts).
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> Y, _, _ = wolfpack.make_piecewise(n=50, d=2)
+    >>> problem = wolfpack.group_fused_lasso(Y, alpha=0.5)
+    >>> def enough(event):
+    ...     return event.row.epoch >= 3
+    >>> wolfpack.solve(problem, callback=enough, tol=0).status.name
+    'STOPPED'
     """
 
     row: TraceRow
@@ -102,6 +112,17 @@ class Result:
         One row a check.
     state : State
         For `solve(start=...)` and `save`.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> Y, _, _ = wolfpack.make_piecewise(n=50, d=2)
+    >>> problem = wolfpack.group_fused_lasso(Y, alpha=0.5)
+    >>> result = wolfpack.solve(problem, tol=0.01, rng=0)
+    >>> result.converged, result.gap <= 0.01 * problem.scale
+    (True, True)
+    >>> result.solution.shape
+    (50, 2)
     """
 
     solution: Any = field(repr=False)
@@ -155,6 +176,15 @@ class OracleError(RuntimeError):
 
     `block` is where (-1: unknown); `state` is the iterate up to there, which
     `solve(start=error.state)` goes on from and `error.state.save(path)` keeps.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> try:
+    ...     raise wolfpack.OracleError("there is no path from 3 to 7", block=3)
+    ... except wolfpack.OracleError as error:
+    ...     print(f"block {error.block}: {error}")
+    block 3: there is no path from 3 to 7
     """
 
     def __init__(self, message: str, block: int, state: State | None = None) -> None:

@@ -70,17 +70,15 @@ def _draw_by_gap(sampler, rng, chosen):
     n = gaps.size
     for j in range(chosen.size):
         i = _descend(tree, rng.random() * _total(tree))
-        taken = True
-        while taken:  # rounding in the tree may lead to a block drawn already
-            taken = False
-            for m in range(j):
-                taken = taken or chosen[m] == i
-            if taken:
-                i = (i + 1) % n
+        while gaps[i] < 0.0:  # rounding in the tree may lead to a block drawn already
+            i = (i + 1) % n
         chosen[j] = i
         _raise(tree, i, -gaps[i])
+        gaps[i] = -gaps[i]
     for j in range(chosen.size):
-        _raise(tree, chosen[j], gaps[chosen[j]])
+        i = chosen[j]
+        gaps[i] = -gaps[i]
+        _raise(tree, i, gaps[i])
 
 
 @jit

@@ -60,7 +60,7 @@ def solve(
     check_every : float, optional
         Epochs between two exact certificates, each of which costs one call of the
         oracle per block. Default: each epoch at first, then when the epochs have
-        grown by 15 %, and as soon as the running estimate is at the goal.
+        grown by 15 % or 50, and as soon as the running estimate is at the goal.
     callback : function of an Event, optional
         Called after each check, and a few times a second between checks; returning
         True stops the run.
@@ -94,13 +94,20 @@ def solve(
     >>> result.status.name
     'CONVERGED'
     """
+    if not isinstance(problem, Problem):
+        given = type(problem).__name__
+        raise TypeError(f"problem must be a Problem, but is a {given}.")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function of an Event, not {callback!r}.")
+    if engine is not None and not hasattr(engine, "advance"):
+        raise TypeError(f"engine must be an engine like Serial(), not {engine!r}.")
+    if not problem.checked:
+        problem.check()
     options = _validate(
         problem, batch_size, step, sampling, averaging, tol, max_epochs, max_seconds,
         check_every,
     )  # fmt: skip
-    if not problem.checked:
-        problem.check()
-    generator = np.random.default_rng(rng)
+    generator = _generator(rng)
     if start is None:
         state = State.begin(problem, options, generator)
     else:
@@ -121,10 +128,6 @@ def _validate(
     max_seconds,
     check_every,
 ) -> Options:
-    if not isinstance(problem, Problem):
-        raise TypeError(
-            f"problem must be a Problem, but is a {type(problem).__name__}."
-        )
     n = problem.n_blocks
     if not (_is_int(batch_size) and 1 <= batch_size <= n):
         raise ValueError(
@@ -147,6 +150,10 @@ def _validate(
         )
     if averaging and problem.value is None:
         raise ValueError("averaging needs a problem with a value function.")
+    if averaging and problem.finish is None and problem.offsets is None:
+        raise ValueError(
+            "averaging needs a problem with `finish`: the average is of v."
+        )
     for name, number in (("tol", tol), ("max_epochs", max_epochs)):
         if not (_is_real(number) and number >= 0):
             raise ValueError(f"{name} must be a number >= 0; given was {number!r}.")
@@ -164,6 +171,13 @@ def _validate(
     return Options(
         int(batch_size), averaging, sampling, plan, tol, max_epochs, limit, check_every
     )
+
+
+def _generator(rng: np.random.Generator | int | None) -> np.random.Generator:
+    """Return a generator of the run's own, drawn from the user's if one is given."""
+    if isinstance(rng, np.random.Generator):
+        rng = int(rng.integers(2**63))
+    return np.random.default_rng(rng)
 
 
 def _is_int(x) -> bool:

@@ -17,17 +17,25 @@ from typing import Any
 import numpy as np
 
 from wolfpack import sampling
-from wolfpack.engines.serial import UPDATES
+from wolfpack.engines.serial import CALLS, UPDATES
 from wolfpack.problem import Problem
 from wolfpack.stores import atoms, vectors
 
 FORMAT = "wolfpack state 1"
 N_COUNTS, N_SUMS = 4, 2
-CHECKED = 3  # in `counts`: the update at which the last scheduled check was
+CHECKED = 3  # in `counts`: the oracle calls before the last scheduled check
 
 
 class StateError(ValueError):
-    """A state that does not belong here: corrupt, foreign, or of another problem."""
+    """A state that does not belong here: corrupt, foreign, or of another problem.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> wolfpack.State.load("nosuch.npz")
+    Traceback (most recent call last):
+    wolfpack.state.StateError: there is no state file nosuch.npz.
+    """
 
 
 @dataclass(eq=False)
@@ -61,6 +69,11 @@ class State:
     def n_updates(self) -> int:
         """Updates so far, k in the paper."""
         return int(self.counts[UPDATES])
+
+    @property
+    def n_oracle_calls(self) -> int:
+        """Oracle calls of all updates so far."""
+        return int(self.counts[CALLS])
 
     @property
     def nbytes(self) -> int:
@@ -273,16 +286,9 @@ def _check_point(problem: Problem, blocks: Any) -> None:
     """Refuse a point outside the feasible set: a compiled loop would trust it."""
     if problem.contains is None:
         return
-    packed = problem.store.pack(blocks)
-    for i in range(problem.n_blocks):
-        if problem.offsets is None:
-            points = [packed["points"][i]]
-        else:
-            count = blocks.place[i, atoms.COUNT]
-            points = [atoms.get_atom(blocks, i, b) for b in range(count)]
-        for point in points:
-            if not problem.contains(problem.data, i, point):
-                raise StateError(f"block {i} of start lies outside its feasible set.")
+    bad = problem.kernels().first_outside(problem.data, blocks, problem.n_blocks)
+    if bad >= 0:
+        raise StateError(f"block {bad} of start lies outside its feasible set.")
 
 
 def _describe(state: State) -> str:

@@ -18,7 +18,10 @@ OPEN_LOOP, LINE, CONSTANT = 0, 1, 2
 
 @jit
 def open_loop(n, tau, k):
-    """Return the step of update k = 0, 1, ... (Algorithm 1, line 2; clipped)."""
+    """Return the step of update k = 0, 1, ... (Algorithm 1, line 2; clipped).
+
+    Algorithm 1 counts from 1, the proof of Theorem 1 from 0; this is the proof's count.
+    """
     return min(1.0, 2.0 * n * tau / (tau * tau * k + 2.0 * n))
 
 

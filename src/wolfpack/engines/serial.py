@@ -149,11 +149,7 @@ def run(
             i, atom = chosen[j], atoms[j]
             counts[CURRENT] = i
             counts[CALLS] += 1
-            if HAS_MINIMISER and plan.exact:
-                read_point(blocks, i, atom)
-                minimiser(data, shared, i, atom, work)
-            else:
-                oracle(data, shared, i, atom, work)  # d. s_(i)
+            aim(data, shared, blocks, i, atom, work, plan.exact)  # d. s_(i)
             if HAS_CONTAINS and not contains(data, i, atom):
                 return INFEASIBLE
             gaps[j] = prepare(data, shared, blocks, i, atom, work)
@@ -189,6 +185,16 @@ def run(
         sums[SEEN] += tau
         counts[UPDATES] += 1
     return DONE
+
+
+@jit
+def aim(data, shared, blocks, i, atom, work, exact):
+    """Write where block i should move into `atom`: a corner, or its minimiser."""
+    if HAS_MINIMISER and exact:
+        read_point(blocks, i, atom)
+        minimiser(data, shared, i, atom, work)
+    else:
+        oracle(data, shared, i, atom, work)
 
 
 @jit

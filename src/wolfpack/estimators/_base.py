@@ -16,8 +16,11 @@ from sklearn.utils import check_random_state
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result, Status
 from wolfpack.solve import solve
+from wolfpack.state import State, StateError
 
 logger = logging.getLogger("wolfpack")
+
+UNFINISHED = (Status.EPOCH_LIMIT, Status.TIME_LIMIT, Status.STALLED, Status.DIVERGED)
 
 
 class DualEstimator(CallbackSupportMixin, BaseEstimator):
@@ -43,28 +46,35 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         """
         max_iter = self._limit("max_iter")
         effective_n_jobs(self.n_jobs)  # pyright: ignore[reportArgumentType]
-        start = getattr(self, "_state", None) if self.warm_start else None
+        start = self._start() if self.warm_start else None
         done = 0.0 if start is None else self._epochs_in(start, problem)
         context = self._init_callback_context(max_subtasks=math.ceil(max_iter))
         context.call_on_fit_task_begin(estimator=self)
         passes = _Passes(self, context, problem, describe, done)
-        result = solve(
-            problem,
-            batch_size=self.batch_size,
-            step=self.step,
-            sampling=self.sampling,
-            averaging=self.averaging,
-            tol=self.tol,
-            max_epochs=done + max_iter,
-            max_seconds=self.max_seconds,
-            callback=passes,
-            start=start,
-            rng=self._generator(),
-        )
+        try:
+            result = solve(
+                problem,
+                batch_size=self.batch_size,
+                step=self.step,
+                sampling=self.sampling,
+                averaging=self.averaging,
+                tol=self.tol,
+                max_epochs=done + max_iter,
+                max_seconds=self.max_seconds,
+                callback=passes,
+                start=start,
+                rng=self._generator(),
+            )
+        except StateError as error:
+            raise ValueError(
+                f"warm_start goes on with the same sequences or signal, but {error} "
+                "Set warm_start=False to start anew."
+            ) from error
         self._learn(result, describe)
         context.call_on_fit_task_end(estimator=self)
-        if result.status in (Status.EPOCH_LIMIT, Status.TIME_LIMIT, Status.STALLED):
-            warnings.warn(_advice(result, self.tol), ConvergenceWarning, stacklevel=3)
+        if result.status in UNFINISHED:
+            # 4: whoever called `fit`, whose decorator is a frame of its own.
+            warnings.warn(_advice(result, self.tol), ConvergenceWarning, stacklevel=4)
         return result
 
     def _learn(self, result: Result, describe: Callable[[Any], dict[str, Any]]) -> None:
@@ -80,9 +90,13 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _limit(self, name: str) -> float:
         value = getattr(self, name)
-        if not isinstance(value, int | float | np.number) or not value > 0:
-            raise ValueError(f"{name} must be a number > 0, but is {value!r}.")
+        if not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
+            raise ValueError(f"{name} must be a finite number > 0, but is {value!r}.")
         return float(value)
+
+    def _start(self) -> State | None:
+        """Return where a warm start begins; others may make it fit new arguments."""
+        return getattr(self, "_state", None)
 
     def _generator(self) -> np.random.Generator:
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=4)
@@ -91,7 +105,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
     def _epochs_in(self, start, problem: Problem) -> float:
         if start.fingerprint != problem.fingerprint:
             return 0.0
-        return start.n_updates * self.batch_size / problem.n_blocks
+        return start.n_oracle_calls / problem.n_blocks
 
 
 class _Passes:
@@ -100,6 +114,8 @@ class _Passes:
     def __init__(self, estimator, context, problem, describe, done: float) -> None:
         self.estimator, self.context, self.problem = estimator, context, problem
         self.describe, self.told = describe, math.floor(done)
+        # A batch that does not divide n ends a little after the last whole pass.
+        self.last = self.told + context.max_subtasks
 
     def __call__(self, event: Event) -> bool:
         row, estimator = event.row, self.estimator
@@ -108,12 +124,12 @@ class _Passes:
             listener(event)
         if event.checked and estimator.verbose:
             logger.info(
-                "pass %.4g: gap %.3e (tol %.1e), objective %.8g, %.1f s",
+                "pass %g: gap %.3e (tol %.1e), objective %.8g, %.1f s",
                 row.epoch, event.relative_gap, event.tol, -row.lower_bound,
                 row.wall_seconds,
             )  # fmt: skip
         stop = False
-        while self.told < math.floor(row.epoch + 1e-9):
+        while self.told < min(math.floor(row.epoch + 1e-9), self.last):
             self.told += 1
             task = self.context.subcontext(task_name=f"pass {self.told}")
             task.call_on_fit_task_begin(estimator=estimator)
@@ -130,9 +146,12 @@ class _Passes:
 
 
 def _advice(result: Result, tol: float) -> str:
-    reached = f"the gap is {result.relative_gap:.3g} after {result.epochs:.4g} passes"
+    passes = f"{result.epochs:g} pass{'' if result.epochs == 1 else 'es'}"
+    reached = f"the gap is {result.relative_gap:.3g} after {passes}"
     if result.status is Status.STALLED:
         return f"{result.status.value} Here {reached}; tol = {tol:g} is out of reach."
+    if result.status is Status.DIVERGED:
+        return result.status.value
     limit = "max_iter" if result.status is Status.EPOCH_LIMIT else "max_seconds"
     return (
         f"Stopped before convergence: {reached}, above tol = {tol:g}. Raise {limit} "

@@ -4,14 +4,16 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.callback import with_callbacks
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.problems.fused_lasso import (
+    TOLERANCE,
     constant_prices,
     dual_norm,
     group_fused_lasso,
 )
+from wolfpack.state import State
 
 
 class GroupFusedLasso(DualEstimator):
@@ -31,7 +33,7 @@ class GroupFusedLasso(DualEstimator):
         As in `ChainSSVM`. `tol` is relative to the smaller objective of two trivial
         answers: the noisy signal itself, and its mean.
     step : "exact", "line", "open-loop" or float
-        "exact" moves each block to its minimiser, in 3 to 5 times fewer passes than
+        "exact" moves each block to its minimiser, in 2 to 3 times fewer passes than
         "line"; it needs q in {1, 2, inf}.
     random_state, verbose
         As in `ChainSSVM`.
@@ -109,11 +111,23 @@ class GroupFusedLasso(DualEstimator):
         """
         dtype = [np.float64, np.float32]
         X = validate_data(self, X, dtype=dtype, ensure_min_samples=2)
-        problem = group_fused_lasso(X, self.alpha, q=self.q)
+        alpha = self._limit("alpha")
+        problem = group_fused_lasso(X, alpha, q=self.q)
         self.alpha_max_ = self.alpha_max(X, self.q)
+        if self.warm_start and getattr(self, "_state", None) is not None:
+            self._lower_prices(self._state.blocks.points, alpha)
         result = self._solve(problem, lambda signal: self._attributes(X, signal))
-        self._find_change_points(result.state.blocks.points)
+        self._find_change_points(X, result.state.blocks.points)
         return self
+
+    def _start(self) -> State | None:
+        """Shrink the prices of the last fit into the ball of a smaller alpha."""
+        state = super()._start()
+        if state is not None:
+            points = state.blocks.points
+            size = np.linalg.norm(points, ord=dual_norm(self.q), axis=1).max()
+            points *= min(1.0, self.alpha / size) if size > 0 else 1.0
+        return state
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Return the signal recovered from X."""
@@ -122,18 +136,25 @@ class GroupFusedLasso(DualEstimator):
     def _attributes(self, X: np.ndarray, signal: np.ndarray) -> dict[str, Any]:
         return {"signal_": signal.astype(X.dtype, copy=False)}
 
-    def _find_change_points(self, prices: np.ndarray) -> None:
+    def _lower_prices(self, prices: np.ndarray, alpha: float) -> None:
+        """Bring what the last fit left, perhaps with a larger alpha, into the ball."""
+        size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1)
+        high = size > (1 + TOLERANCE) * alpha
+        prices[high] *= alpha / size[high, np.newaxis]
+
+    def _find_change_points(self, X: np.ndarray, prices: np.ndarray) -> None:
         """Keep the jumps whose price is at its limit; others are left-over gap."""
         jumps = np.linalg.norm(np.diff(self.signal_, axis=0), ord=self.q, axis=1)
         size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1)
         limit = size >= (1 - 1e-3) * self.alpha
-        noise = 1e-6 * max(jumps.max(), np.finfo(np.float64).tiny)
+        noise = 1e-6 * np.linalg.norm(np.diff(X, axis=0), ord=self.q, axis=1).max()
         self.change_points_ = np.flatnonzero(limit & (jumps > noise)) + 1
 
     @staticmethod
     def alpha_max(X: np.ndarray, q: float = 2.0) -> float:
         """Return the smallest alpha for which the recovered signal is constant."""
-        prices = constant_prices(np.asarray(X, dtype=np.float64))
+        X = check_array(X, dtype="float64", ensure_min_samples=2)
+        prices = constant_prices(X)
         return float(np.linalg.norm(prices, ord=dual_norm(q), axis=1).max())
 
     def plot(self, noisy: np.ndarray, original: np.ndarray | None = None, axes=None):

@@ -146,7 +146,7 @@ class ChainSSVM(DualEstimator):
         problem = chain.chain_ssvm(
             X,
             codes,
-            self.alpha,
+            self._limit("alpha"),
             n_labels=len(classes),
             normalize=self.normalize,
             sample_weight=sample_weight,
@@ -198,11 +198,8 @@ class ChainSSVM(DualEstimator):
                     f"X[{i}] has {lengths[i]} positions and y[{i}] has {len(labels)}."
                 )
         right = [(a == np.asarray(b)).sum() for a, b in zip(predicted, y, strict=True)]
-        return float(
-            np.average(
-                np.divide(right, lengths), weights=_weights(lengths, sample_weight)
-            )
-        )
+        weights = chain.shares(sample_weight, len(lengths))
+        return float(weights @ right / (weights @ lengths))
 
     def _ready(self, X: Sequence[Any]):
         check_is_fitted(self)
@@ -228,6 +225,10 @@ class ChainSSVM(DualEstimator):
 
 
 def _concatenate(y: Sequence[Any]) -> np.ndarray:
+    if not hasattr(y, "__len__"):
+        raise ValueError(
+            f"y must be a list of label arrays, one a sequence, not {type(y).__name__}."
+        )
     if len(y) == 0:
         raise ValueError("y is empty: at least one sequence is needed.")
     arrays = [np.asarray(labels) for labels in y]
@@ -244,14 +245,14 @@ def _encode(y: Sequence[Any]) -> tuple[np.ndarray, list[np.ndarray]]:
     flat = _concatenate(y)
     if flat.dtype.kind == "f" and not np.isfinite(flat).all():
         raise ValueError("y holds NaN or infinity; every position needs a label.")
-    classes, codes = np.unique(flat, return_inverse=True)
+    try:
+        classes, codes = np.unique(flat, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            "y holds labels that cannot be sorted; use numbers or strings, not both."
+        ) from error
     ends = np.cumsum([len(labels) for labels in y])[:-1]
     return classes, np.split(codes, ends)
-
-
-def _weights(lengths: list[int], sample_weight: Any) -> np.ndarray:
-    """Weigh sequences by their positions, and by `sample_weight`."""
-    return np.asarray(lengths) * (1.0 if sample_weight is None else sample_weight)
 
 
 def _attributes(classes: np.ndarray, weights: chain.ChainWeights) -> dict[str, Any]:

@@ -9,6 +9,11 @@ import scipy.sparse as sp
 
 def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:
     """Stack the sequences; return where each begins, and all positions' features."""
+    if sp.issparse(X) or not hasattr(X, "__len__"):
+        raise ValueError(
+            "X must be a list of (T_i, p) arrays, one a sequence, not a "
+            f"{type(X).__name__}."
+        )
     if len(X) == 0:
         raise ValueError("X is empty: at least one sequence is needed.")
     rows = []

@@ -121,7 +121,7 @@ def chain_ssvm(
             f"labels must lie in 0 ... {n_labels - 1}, but reach from {labels.min()} "
             f"to {labels.max()}."
         )
-    share = _shares(sample_weight, len(begin) - 1)
+    share = shares(sample_weight, len(begin) - 1)
     lengths = np.diff(begin)
     cost = 1.0 / lengths if normalize else np.ones(len(lengths))
     data, kernels = layout(begin, matrix, n_labels)
@@ -193,7 +193,8 @@ def make_work(data: Chains) -> Work:
     )
 
 
-def _shares(sample_weight: Any, n: int) -> np.ndarray:
+def shares(sample_weight: Any, n: int) -> np.ndarray:
+    """Return what each of n sequences counts, in all 1."""
     if sample_weight is None:
         return np.full(n, 1.0 / n)
     weight = np.asarray(sample_weight, dtype=np.float64)

@@ -139,7 +139,7 @@ def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem
         The price of a jump, lambda in the paper.
     q : float
         The norm of a jump, q >= 1 or `numpy.inf`. 1, 2 and inf have a block minimiser
-        (`step="exact"`), which needs 3 to 5 times fewer passes.
+        (`step="exact"`), which needs 2 to 3 times fewer passes.
 
     Returns
     -------

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfpack._compile import entry, jit
-from wolfpack._slots import add, score
+from wolfpack._slots import add, contains, score
 
 NEGLIGIBLE = 1e-10
 FIRST_ROOM = 4
@@ -170,6 +170,15 @@ def expand(data, blocks, i, out):
         weight = blocks.weights[slot + b]
         linear += add(data, i, get_atom(blocks, i, b), weight, out)
     return linear
+
+
+@jit
+def is_inside(data, blocks, i):
+    """Return whether every atom of block i is a point of M_i."""
+    for b in range(blocks.place[i, COUNT]):
+        if not contains(data, i, get_atom(blocks, i, b)):
+            return False
+    return True
 
 
 @jit

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfpack._compile import jit
-from wolfpack._slots import add, score
+from wolfpack._slots import add, contains, score
 
 
 class Vectors(NamedTuple):
@@ -79,3 +79,9 @@ def move(blocks, i, atom, gamma):
 def expand(data, blocks, i, out):
     """Add A_i x_(i) to `out`; return <c_i, x_(i)>."""
     return add(data, i, blocks.points[i], 1.0, out)
+
+
+@jit
+def is_inside(data, blocks, i):
+    """Return whether x_(i) is a point of M_i."""
+    return contains(data, i, blocks.points[i])

@@ -1,0 +1,326 @@
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from wolfpack import __version__, load_dates, make_piecewise
+from wolfpack.cli import app
+from wolfpack.models import load_model
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def real(*arguments, **options):
+    """Run in a process of its own."""
+    command = [sys.executable, "-m", "wolfpack", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, **options
+    )
+
+
+def json_lines(text):
+    def refuse(name):
+        raise ValueError(f"{name} is no JSON")
+
+    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def model_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "dates"
+    result = run("fit", "dates", "--tol", 0.01, "--save", path)
+    assert result.exit_code == 0
+    assert f"Saved: {path}.npz" in result.stdout
+    return f"{path}.npz"
+
+
+def test_help_names_the_commands():
+    result = real("--help")
+    assert result.returncode == 0
+    assert result.stderr == ""
+    for command in ("fit", "predict", "datasets", "demo"):
+        assert re.search(rf"^  {command} ", result.stdout, re.MULTILINE)
+    assert run("--version").stdout == f"wolfpack {__version__}\n"
+
+
+def test_help_of_fit_fits_a_terminal():
+    text = run("fit", "--help").stdout
+    assert max(map(len, text.splitlines())) <= 80
+    assert "130: interrupted" in " ".join(text.split())
+
+
+def test_fit_in_plain_words():
+    result = real("fit", "dates", "--tol", "0.01")
+    assert result.returncode == 0
+    assert result.stderr == ""  # no progress bar where nobody watches
+    first, status, certificate, scores = result.stdout.splitlines()
+    assert "1000 sequences, 8000 positions, 64 features, 10 labels" in first
+    assert status == "CONVERGED: The duality gap is at most tol."
+    numbers = re.findall(r"\d\.\d+(?:e-\d+)?", certificate)
+    dual, primal, gap = map(float, numbers[:3])
+    assert dual <= primal
+    assert gap == pytest.approx(primal - dual, rel=0.01)
+    train, test = map(float, re.findall(r"\d\.\d{4}", scores))
+    assert train > 0.95
+    assert test > 0.85
+
+
+def test_fit_gives_json_lines():
+    result = run("fit", "dates", "--json", "--tol", "0.01", "--alpha", "0.1")
+    assert result.exit_code == 0
+    *checks, last, report = json_lines(result.stdout)
+    assert report["status"] == "CONVERGED"
+    assert report["gap"] == pytest.approx(report["primal"] - report["dual"], abs=1e-12)
+    assert 0 <= report["gap"] <= 0.01
+    assert {k: report[k] for k in last} == last
+    assert checks[0]["epoch"] == 0
+    assert checks[0]["primal"] == pytest.approx(1)  # the loss of w = 0
+    duals = [check["dual"] for check in (*checks, last)]
+    assert duals == sorted(duals)
+    assert all(max(duals) <= check["primal"] + 1e-6 for check in checks)
+
+
+def test_the_seed_decides():
+    def clocks_aside(text):
+        clocks = ("seconds", "wall_seconds", "peak_memory_mb")
+        lines = json_lines(text)
+        return [[v for k, v in line.items() if k not in clocks] for line in lines]
+
+    options = ("--json", "--tol", "0.05")
+    one, same, other = (
+        clocks_aside(run("fit", "dates", *options, "--seed", seed).stdout)
+        for seed in (1, 1, 2)
+    )
+    assert one == same
+    assert one != other
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--averaging",),
+        ("--batch-size", 50),
+        ("--sampling", "gap"),
+        ("--step", "open-loop"),
+        ("--step", "0.01"),
+    ],
+)
+def test_options_reach_the_solver(options):
+    plain = run("fit", "dates", "--json", "--max-epochs", 2)
+    result = run("fit", "dates", "--json", "--max-epochs", 2, *options)
+    assert result.exit_code == 3
+    report = json_lines(result.stdout)[-1]
+    assert report["status"] == "EPOCH_LIMIT"
+    assert report["primal"] != json_lines(plain.stdout)[-1]["primal"]
+
+
+def test_limits_have_an_exit_code():
+    result = run("fit", "dates", "--max-epochs", 1)
+    assert result.exit_code == 3
+    assert "EPOCH_LIMIT: max_epochs passes are done" in result.stdout
+    result = run("fit", "dates", "--max-seconds", 1e-6)
+    assert result.exit_code == 3
+    assert "TIME_LIMIT" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("fit nosuch", "there is no data set 'nosuch'; there are dates, ocr,"),
+        ("fit dates --step fast", "--step must be line, open-loop, exact or a number"),
+        ("fit dates --step exact", "chain_ssvm has none; use step='line'"),
+        ("fit ocr --folds a", "--folds must be out of 0 to 9"),
+        ("fit ocr --folds 3-1", "--folds must be out of 0 to 9"),
+        ("fit ocr --folds 10", "--folds must be out of 0 to 9"),
+        ("fit dates --folds 1", "--folds is for ocr; dates has no folds"),
+        ("fit dates --batch-size 0", "batch_size must be an integer from 1 to"),
+        ("fit dates --batch-size 1001", "batch_size must be an integer from 1 to"),
+        ("fit dates --alpha -1", "alpha must be a finite number > 0, but is -1"),
+        ("fit dates --tol -1", "tol must be a number >= 0"),
+        ("fit dates --workers 2", "--engine serial has one worker, not 2"),
+        ("fit dates --save nosuch/model", "there is no folder nosuch"),
+        ("fit dates --plot nosuch/plot.png", "there is no folder nosuch"),
+        ("fit dates --plot plot.doc", "--plot must end in .png, .pdf or .svg"),
+        ("predict nosuch.npz dates", "there is no file nosuch.npz"),
+    ],
+)
+def test_mistakes_get_one_clear_line(arguments, sentence):
+    result = run(*arguments.split())
+    assert result.exit_code == 1
+    assert result.stderr.startswith("wolfpack: ")
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "fit",
+        "nosuch",
+        "fit dates --alpha x",
+        "fit dates --max-epochs 0",
+        "fit --nosuch",
+    ],
+)
+def test_misuse_is_explained(arguments):
+    result = run(*arguments.split())
+    assert result.exit_code == 2
+    assert "Error: " in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_predict_reads_dates(model_file):
+    result = run("predict", model_file, "dates")
+    assert result.exit_code == 0
+    test = load_dates()[1]
+    lines = result.stdout.splitlines()
+    assert len(lines) == len(test.X)
+    guess = np.array([[int(digit) for digit in line] for line in lines])
+    share = (guess == np.stack(test.y)).mean()
+    assert share > 0.85
+    assert result.stderr == f"right: {share:.4f} of all positions\n"
+
+
+def test_predict_takes_a_file(model_file, tmp_path):
+    test = load_dates(n_test=5)[1]
+    X = [test.X[0][:3], *test.X[1:4], test.X[4][:1]]
+    y = [test.y[0][:3], *test.y[1:4], test.y[4][:1]]
+    offsets = np.cumsum([0, *map(len, X)])
+    arrays = {"X": np.concatenate(X), "offsets": offsets}
+    np.savez(tmp_path / "data.npz", **arrays)
+    result = run("predict", model_file, tmp_path / "data.npz", "--json")
+    assert result.stderr == ""
+    expected = [
+        labels.astype(str).tolist() for labels in load_model(model_file)[0].predict(X)
+    ]
+    assert json_lines(result.stdout) == expected
+    np.savez(tmp_path / "data.npz", **arrays, y=np.concatenate(y))
+    result = run("predict", model_file, tmp_path / "data.npz")
+    assert result.stdout.splitlines() == ["".join(word) for word in expected]
+    assert re.fullmatch(r"right: [01]\.\d{4} of all positions\n", result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"X": np.zeros((4, 64))}, r"lacks \['offsets'\]; it has \['X'\]"),
+        ({"X": np.zeros((4, 64)), "offsets": [0, 3]}, "must rise from 0 to 4"),
+        ({"X": np.zeros((4, 64)), "offsets": [0, 3, 2, 4]}, "must rise from 0 to 4"),
+        ({"X": np.zeros((4, 64)), "offsets": [[0, 4]]}, "offsets must be a row"),
+        ({"X": np.zeros((4, 3)), "offsets": [0, 4]}, "X has 3 features, but .* 64"),
+        (
+            {"X": np.zeros((4, 64)), "offsets": [0, 4], "y": [1]},
+            "X has 4 positions and y has 1",
+        ),
+    ],
+)
+def test_predict_refuses_other_files(model_file, tmp_path, arrays, sentence):
+    np.savez(tmp_path / "data.npz", **arrays)
+    result = run("predict", model_file, tmp_path / "data.npz")
+    assert result.exit_code == 1
+    assert re.search(sentence, result.stderr)
+
+
+def test_predict_refuses_what_is_no_model(model_file, tmp_path):
+    half = Path(model_file).read_bytes()[:2000]
+    for name, content in (("text.npz", b"text"), ("cut.npz", half)):
+        (tmp_path / name).write_bytes(content)
+        result = run("predict", tmp_path / name, "dates")
+        assert result.exit_code == 1
+        assert "is no .npz file, or is cut short" in result.stderr
+    run("fit", "piecewise", "--save", tmp_path / "signal")
+    result = run("predict", tmp_path / "signal.npz", "dates")
+    assert "is no model of this wolfpack; make one with `wolfpack fit" in result.stderr
+    result = run("predict", model_file, "piecewise")
+    assert "DATA must be one of dates, ocr, conll2000" in result.stderr
+
+
+def test_predict_into_a_closed_pipe_is_quiet(model_file):
+    command = [sys.executable, "-m", "wolfpack", "predict", model_file, "dates"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:
+        process.stdout.close()  # as `head` does when it has enough
+        errors = process.stderr.read().decode()
+    assert "Broken" not in errors
+    assert "Traceback" not in errors
+
+
+def test_fit_finds_change_points_and_saves_them(tmp_path):
+    name = tmp_path / "alpha2.0"
+    result = run("fit", "piecewise", "--json", "--alpha", "2", "--save", name)
+    assert result.exit_code == 0
+    report = json_lines(result.stdout)[-1]
+    truth = make_piecewise()[2]
+    assert set(truth) <= set(report["change_points"])
+    assert len(report["change_points"]) <= len(truth) + 2
+    assert report["model"] == f"{name}.npz"
+    with np.load(f"{name}.npz") as file:
+        assert file["change_points"].tolist() == report["change_points"]
+        assert file["signal"].shape == (100, 10)
+
+
+@pytest.mark.parametrize("dataset", ["dates", "piecewise"])
+def test_plot_draws_a_picture(tmp_path, dataset):
+    path = tmp_path / "plot.png"
+    result = run("fit", dataset, "--tol", "0.1", "--plot", path)
+    assert f"Picture: {path}" in result.stdout
+    pixels = matplotlib.image.imread(path)
+    assert min(pixels.shape[:2]) > 300
+    assert pixels.std() > 0.05
+
+
+def test_datasets_come_one_a_line_with_whole_paths(data_home, monkeypatch):
+    monkeypatch.setenv("WOLFPACK_DATA", str(data_home))
+    lines = run("datasets").stdout.splitlines()
+    names = [line.split()[0] for line in lines[1:]]
+    assert names == ["dates", "piecewise", "ocr", "conll2000", "acgh"]
+    (place,) = [line.split()[-1] for line in lines if line.startswith("acgh")]
+    assert os.path.isfile(place)
+
+
+def test_ocr_is_tested_on_the_other_folds(data_home, monkeypatch):
+    monkeypatch.setenv("WOLFPACK_DATA", str(data_home))
+    result = run("fit", "ocr", "--folds", "0", "--tol", "0.1", "--json")
+    report = json_lines(result.stdout)[-1]
+    assert 0.5 < report["test_score"] < report["train_score"] <= 1
+
+
+def test_interrupt_keeps_the_answer_so_far(data_home, tmp_path):
+    command = [sys.executable, "-m", "wolfpack", "fit", "ocr", "--folds", "0"]
+    command += [
+        "--alpha",
+        "0.001",
+        "--tol",
+        "0",
+        "--json",
+        "--save",
+        str(tmp_path / "model"),
+    ]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "WOLFPACK_DATA": str(data_home)},
+    )
+    first = process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == ""
+    report = json_lines(first + rest)[-1]
+    assert report["status"] == "INTERRUPTED"
+    assert report["gap"] == pytest.approx(report["primal"] - report["dual"], abs=1e-12)
+    model, about = load_model(tmp_path / "model.npz")
+    assert about["dataset"] == "ocr"
+    assert model.coef_.shape == (26, 128)

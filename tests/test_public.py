@@ -1,0 +1,99 @@
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import wolfpack
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(wolfpack.__path__, "wolfpack.")
+    if module.name != "wolfpack.__main__"
+)
+HEAVY = ("sklearn", "matplotlib", "pandas", "rich", "typer", "cvxpy", "joblib")
+
+
+def with_examples():
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    for name in MODULES:
+        module = importlib.import_module(name)
+        if any(test.examples for test in finder.find(module, name)):
+            yield name
+
+
+@pytest.mark.parametrize("name", wolfpack.__all__)
+def test_public_names_are_documented_with_an_example(name):
+    thing = getattr(wolfpack, name)
+    text = thing.__doc__
+    assert text, f"{name} has no docstring"
+    summary = text.strip().splitlines()[0]
+    assert len(summary) <= 80
+    assert summary.endswith(".")
+    assert ">>> " in text, f"{name} has no example"
+
+
+def test_there_are_few_public_names():
+    assert len(wolfpack.__all__) <= 26
+    assert wolfpack.__all__ == sorted(wolfpack.__all__, key=lambda s: (s.islower(), s))
+    assert set(wolfpack.__all__) <= {*dir(wolfpack), "ChainSSVM", "GroupFusedLasso"}
+    with pytest.raises(AttributeError, match="has no attribute 'nosuch'"):
+        wolfpack.nosuch  # noqa: B018
+
+
+@pytest.mark.parametrize("name", [*with_examples()])
+def test_examples_in_docstrings(name):
+    begin = time.perf_counter()
+    flags = doctest.ELLIPSIS
+    found = doctest.testmod(importlib.import_module(name), optionflags=flags)
+    assert found.attempted > 0
+    assert found.failed == 0
+    assert time.perf_counter() - begin < 60
+
+
+def python_blocks(path):
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def test_readme_runs(capsys):
+    blocks = python_blocks("README.md")
+    assert len(blocks) >= 2
+    names = {"__name__": "__main__"}  # as in a script
+    for block in blocks:  # in order, as a reader would
+        exec(compile(block, "README.md", "exec"), names)
+    assert names["result"].converged
+    assert "The duality gap is at most tol." in capsys.readouterr().out
+    model, test = names["model"], names["test"]
+    assert f"{model.score(test.X, test.y):.2f}" == "0.90"  # as it says
+    assert model.dual_objective_ <= model.objective_
+
+
+def test_guide_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Y = wolfpack.make_piecewise(n=50, d=2)[0]
+    problem = wolfpack.group_fused_lasso(Y / 2, alpha=0.25)
+    names = {"wolfpack": wolfpack, "problem": problem}
+    for block in python_blocks("docs/guide.md"):
+        exec(compile(block, "guide.md", "exec"), names)
+    assert names["result"].status is wolfpack.Status.STOPPED
+    assert names["later"].converged
+    assert (tmp_path / "run.npz").is_file()
+
+
+def test_import_is_light():
+    code = f"import sys, wolfpack; print([m for m in {HEAVY} if m in sys.modules])"
+    command = [sys.executable, "-c", code]
+    output = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert output.stdout.strip() == "[]", output.stderr
+
+
+def test_version_is_that_of_the_package():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'\nversion = "{wolfpack.__version__}"\n' in text

@@ -1,0 +1,248 @@
+"""ChainSSVM as a citizen of scikit-learn: what the common checks cannot try."""
+
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.callback import ProgressBar
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.utils import get_tags
+
+from wolfpack import ChainSSVM, Status, load_dates
+
+LEARNT = ("coef_", "intercept_", "first_", "last_", "transitions_")
+
+
+@pytest.fixture(scope="module")
+def data():
+    train, _ = load_dates(n_train=40, n_test=1)
+    return train.X, train.y
+
+
+def make(**params):
+    return ChainSSVM(**{"alpha": 0.05, "tol": 0.02, "random_state": 0, **params})
+
+
+def fit_for(passes, data, model=None, **params):
+    """Fit for so many passes, which warns."""
+    model = model or make(tol=0, max_iter=passes, **params)
+    with pytest.warns(ConvergenceWarning):
+        return model.set_params(tol=0, max_iter=passes).fit(*data)
+
+
+def assert_same(a, b):
+    for name in LEARNT:
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+
+
+def test_parameters():
+    model = ChainSSVM(alpha=0.3, step="open-loop", n_jobs=2)
+    assert repr(model) == "ChainSSVM(alpha=0.3, n_jobs=2, step='open-loop')"
+    assert clone(model).get_params() == model.get_params()
+    assert clone(model) is not model
+    assert model.set_params(alpha=2).alpha == 2
+    with pytest.raises(ValueError, match="Invalid parameter 'beta'"):
+        model.set_params(beta=1)
+    with pytest.raises(TypeError):
+        ChainSSVM(0.1)
+
+
+def test_tags():
+    tags = get_tags(ChainSSVM())
+    assert not tags.input_tags.two_d_array
+    assert tags.input_tags.sparse
+    assert tags.target_tags.required
+    assert tags.estimator_type is None  # a classifier would get stratified folds
+
+
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_pickle_and_joblib(data, tmp_path, warm_start):
+    model = make(warm_start=warm_start).fit(*data)
+    joblib.dump(model, tmp_path / "model")
+    for other in (
+        pickle.loads(pickle.dumps(model)),
+        joblib.load(tmp_path / "model"),
+    ):
+        assert other.get_params() == model.get_params()
+        assert_same(other, model)
+        np.testing.assert_array_equal(other.predict(data[0]), model.predict(data[0]))
+        # Going on from a state that was certified makes one more pass.
+        n_more = 1 if warm_start else 0
+        assert other.fit(*data).n_iter_ == model.n_iter_ + n_more
+
+
+def test_fit_twice_gives_the_same_bits(data):
+    model = make().fit(*data)
+    first = {name: getattr(model, name).copy() for name in LEARNT}
+    n_iter = model.n_iter_
+    model.fit(*data)
+    assert model.n_iter_ == n_iter
+    for name in LEARNT:
+        np.testing.assert_array_equal(getattr(model, name), first[name])
+
+
+def test_second_fit_forgets_the_first(data):
+    X, y = data
+    model = make().fit(X, y)
+    shorter = [x[:4, :32] for x in X]
+    years = [labels[:4] + 100 for labels in y]
+    model.fit(shorter, years)
+    assert_same(model, make().fit(shorter, years))
+    assert model.n_features_in_ == 32
+    assert model.coef_.shape == (len(model.classes_), 32)
+    assert model.classes_.min() == 100
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2, -1])
+def test_n_jobs_does_not_change_the_answer(data, n_jobs):
+    assert_same(make(n_jobs=n_jobs).fit(*data), make().fit(*data))
+
+
+def test_random_state(data):
+    one = fit_for(2, data, random_state=1)
+    assert not np.array_equal(one.coef_, fit_for(2, data, random_state=2).coef_)
+    a = fit_for(2, data, random_state=np.random.RandomState(3))
+    b = fit_for(2, data, random_state=np.random.RandomState(3))
+    assert_same(a, b)
+    a = fit_for(2, data, random_state=None)
+    assert not np.array_equal(a.coef_, fit_for(2, data, random_state=None).coef_)
+
+
+def test_warm_start_goes_on_as_if_never_stopped(data):
+    model = fit_for(3, data, warm_start=True)
+    assert model.n_iter_ == 3
+    dual = model.dual_objective_
+    fit_for(3, data, model)
+    assert model.n_iter_ == 6
+    assert model.dual_objective_ > dual
+    assert_same(model, fit_for(6, data))
+    model.set_params(warm_start=False)
+    assert fit_for(3, data, model).n_iter_ == 3
+
+
+def test_warm_start_with_another_alpha_starts_from_a_better_point(data):
+    model = make(warm_start=True, tol=1e-3).fit(*data)
+    model.set_params(alpha=0.06)
+    warm = fit_for(1, data, model)
+    cold = fit_for(1, data, alpha=0.06)
+    assert warm.n_iter_ == 1
+    assert warm.gap_ < 0.5 * cold.gap_
+    assert warm.dual_objective_ > cold.dual_objective_
+
+
+def test_warm_start_refuses_other_labels_and_other_sequences(data):
+    X, y = data
+    model = make(warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="warm_start needs the labels of the first"):
+        model.fit(X, [labels + 1 for labels in y])
+    with pytest.raises(ValueError, match="Set warm_start=False to start anew"):
+        model.fit(X[:-1], y[:-1])
+    model.set_params(warm_start=False).fit(X[:-1], y[:-1])
+
+
+class Recorder:
+    """A callback that writes down what it sees and may ask to stop."""
+
+    def __init__(self, stop_after=None):
+        self.stop_after = stop_after
+        self.calls, self.estimators, self.gaps = [], [], []
+
+    def setup(self, estimator, context):
+        self.calls.append("setup")
+
+    def teardown(self, estimator, context):
+        self.calls.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.calls.append(f"begin {context.task_name}")
+
+    def on_fit_task_end(self, estimator, context, *, metadata, fitted_estimator):
+        self.calls.append(f"end {context.task_name}")
+        if context.task_name != "fit":
+            self.estimators.append(fitted_estimator)
+            self.gaps.append(metadata["gap"])
+        return context.task_name == f"pass {self.stop_after}"
+
+
+def test_callbacks_see_every_pass_in_order(data):
+    recorder = Recorder()
+    model = make().set_callbacks(recorder).fit(*data)
+    expected = ["setup", "begin fit"]
+    for k in range(1, model.n_iter_ + 1):
+        expected += [f"begin pass {k}", f"end pass {k}"]
+    assert recorder.calls == [*expected, "end fit", "teardown"]
+    assert recorder.gaps[-1] == model.gap_
+    assert_same(model, make().fit(*data))  # being watched changes nothing
+
+
+def test_callbacks_get_a_usable_estimator(data):
+    recorder = Recorder()
+    model = make().set_callbacks(recorder).fit(*data)
+    scores = [estimator.score(*data) for estimator in recorder.estimators]
+    assert scores[0] < scores[-1]
+    np.testing.assert_allclose(recorder.estimators[-1].coef_, model.coef_, atol=1e-6)
+
+
+def test_a_callback_may_stop_the_fit(data):
+    recorder = Recorder(stop_after=2)
+    model = make().set_callbacks(recorder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # being asked to stop is no failure
+        model.fit(*data)
+    assert model.status_ is Status.STOPPED
+    assert model.n_iter_ == 2
+    assert "end pass 2" in recorder.calls
+    assert "end pass 3" not in recorder.calls
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_callbacks_count_passes_of_batches_that_do_not_divide(data):
+    X, y = data[0][:10], data[1][:10]
+    model = ChainSSVM(batch_size=9, max_iter=1, tol=0, warm_start=True, random_state=0)
+    recorder = Recorder()
+    model.set_callbacks(recorder)
+    for _ in range(5):
+        model.fit(X, y)
+    passes = [call for call in recorder.calls if call.startswith("end pass")]
+    assert len(passes) == 5
+    assert model.status_ is Status.EPOCH_LIMIT
+
+
+def test_progress_bar(data, capsys):
+    make().set_callbacks(ProgressBar()).fit(*data)
+    assert "ChainSSVM" in capsys.readouterr().out
+
+
+def test_cross_validation_of_lists_of_sequences(data):
+    X, y = data
+    scores = cross_val_score(make(), X, y, cv=KFold(4))
+    assert scores.shape == (4,)
+    train, test = next(KFold(4).split(X))
+    model = make().fit([X[i] for i in train], [y[i] for i in train])
+    expected = model.score([X[i] for i in test], [y[i] for i in test])
+    assert scores[0] == expected
+
+
+def test_grid_search(data):
+    X, y = data
+    search = GridSearchCV(make(), {"alpha": [0.05, 100.0]}, cv=KFold(2)).fit(X, y)
+    assert search.best_params_ == {"alpha": 0.05}
+    assert_same(search.best_estimator_, make().fit(X, y))
+    np.testing.assert_array_equal(search.predict(X), search.best_estimator_.predict(X))
+
+
+def test_metadata_routing_of_weights(data):
+    X, y = data
+    weight = np.tile([1, 0], 20)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = make().set_fit_request(sample_weight=True)
+        model.set_score_request(sample_weight=False)
+        search = GridSearchCV(model, {"alpha": [0.05]}, cv=KFold(2), refit=True)
+        search.fit(X, y, sample_weight=weight)
+    assert_same(search.best_estimator_, make().fit(X, y, sample_weight=weight))
+    assert not np.array_equal(search.best_estimator_.coef_, make().fit(X, y).coef_)
