@@ -114,8 +114,9 @@ class GroupFusedLasso(DualEstimator):
         alpha = self._limit("alpha")
         problem = group_fused_lasso(X, alpha, q=self.q)
         self.alpha_max_ = self.alpha_max(X, self.q)
-        if self.warm_start and getattr(self, "_state", None) is not None:
-            self._lower_prices(self._state.blocks.points, alpha)
+        last = getattr(self, "_state", None)
+        if self.warm_start and last is not None:
+            self._lower_prices(last.blocks.points, alpha)
         result = self._solve(problem, lambda signal: self._attributes(X, signal))
         self._find_change_points(X, result.state.blocks.points)
         return self
