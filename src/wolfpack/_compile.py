@@ -75,19 +75,20 @@ def specialise(
     key = f"{digest.hexdigest()}_{'native' if compiled else 'python'}"
     if key not in _bound:
         bound = dict(names)
+        folder = (cache_folder() if digest.lasting else _own_folder()) / key
         for module in modules:
-            bound.update(_bind(module, bound, key, compiled))
+            bound.update(_bind(module, bound, folder, compiled))
         _bound[key] = types.SimpleNamespace(**bound, compiled=compiled, key=key)
     return _bound[key]
 
 
 def _bind(
-    module: types.ModuleType, names: Mapping[str, Any], key: str, compiled: bool
+    module: types.ModuleType, names: Mapping[str, Any], folder: Path, compiled: bool
 ) -> dict[str, Any]:
     source = Path(str(module.__file__)).read_text(encoding="utf-8")
     short = module.__name__.rpartition(".")[2]
-    path = write_once(cache_folder() / key / f"{short}.py", source)
-    copy = types.ModuleType(f"_wolfpack_{key}_{short}")
+    path = write_once(folder / f"{short}.py", source)
+    copy = types.ModuleType(f"_wolfpack_{folder.name}_{short}")
     copy.__file__ = str(path)
     sys.modules[copy.__name__] = copy  # Numba's cache looks functions up by module
     exec(compile(source, str(path), "exec"), copy.__dict__)
@@ -154,6 +155,7 @@ class Fingerprint:
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=16)
         self._seen: set[int] = set()
+        self.lasting = True  # whether another process can find these functions
         self.add((sys.version_info[:2], numba.__version__))
 
     def hexdigest(self) -> str:
@@ -200,6 +202,7 @@ class Fingerprint:
         self._seen.add(id(function))
         # Numba's cache looks the modules of all functions up again, by name.
         self._text(f"{function.__module__} {function.__qualname__}")
+        self.lasting &= function.__module__ in sys.modules
         self._code(function.__code__)
         self.add(function.__defaults__ or ())
         for cell in function.__closure__ or ():

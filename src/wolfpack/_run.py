@@ -122,7 +122,7 @@ class Run:
 
     def to_the_end(self, interrupt: Interrupt) -> Result:
         """Run until something says stop; return the result."""
-        status = None
+        status = self._look_first(interrupt)
         while status is None:
             if self._is_due() and self._check(lambda: interrupt.asked):
                 status = self._judge()
@@ -134,6 +134,17 @@ class Run:
                 if self._beat_is_due() and self._report(checked=False):
                     status = Status.STOPPED
         return self._finish(status)
+
+    def _look_first(self, interrupt: Interrupt) -> Status | None:
+        """Tell whether a run that goes on has reached its goal already."""
+        if self.state.n_oracle_calls == 0:
+            return None
+        if not self._check(lambda: interrupt.asked, scheduled=False):
+            return None
+        stop = self._report(checked=True)
+        if self.trace[-1].gap <= self.goal:
+            return Status.CONVERGED
+        return Status.STOPPED if stop else None
 
     def _finish(self, status: Status) -> Result:
         """Certify the last iterate, which stays as it is, for a resume."""
@@ -255,6 +266,7 @@ class Run:
             return True
         # The estimate of an exact step is not that of the gap.
         reached = self.estimate <= self.goal and not self.options.plan.exact
+        reached = reached and not self.schedule.is_soon(calls, checked)
         if not reached:  # else the check does it, unless it is interrupted
             state.sums[:] = 0.0
         return reached
@@ -327,4 +339,5 @@ class Run:
             row = self._row(row.objective, row.gap, row.drift)
         scale, options = self.problem.scale, self.options
         event = Event(row, checked, options.tol, scale, options.max_epochs, self.state)
-        return self.callback(event) is True
+        answer = self.callback(event)
+        return isinstance(answer, bool | np.bool_) and bool(answer)

@@ -8,6 +8,9 @@ import math
 # A check is due when passes have grown by so much, or by so many: v is rebuilt then,
 # and rounding gathers in a float32 v (about 1e-5 relative in a hundred passes).
 GROWTH, MOST = 1.15, 50.0
+# An estimate at the goal asks for a check, but not sooner than this after the last one:
+# it may promise too much, again and again.
+PAUSE, MOST_PAUSE = 1.03, 5.0
 
 
 class Schedule:
@@ -46,6 +49,11 @@ class Schedule:
         """Return whether passes have grown enough since the last check."""
         epoch, before = self.epoch(calls), self.epoch(checked)
         return epoch >= before + min(max((GROWTH - 1.0) * before, 1.0), MOST)
+
+    def is_soon(self, calls: int, checked: int) -> bool:
+        """Return whether a check now would follow the last one too closely."""
+        epoch, before = self.epoch(calls), self.epoch(checked)
+        return epoch < before + min((PAUSE - 1.0) * before, MOST_PAUSE)
 
     def _updates(self, calls: float) -> float:
         if math.isinf(calls):
