@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
 
-_ELEMENTS = {"float32": ir.FloatType(), "int32": ir.IntType(32)}
+_ELEMENTS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
 
 
 def _intrinsic(function: Callable) -> Any:
@@ -27,7 +27,7 @@ def _literal_intrinsic(function: Callable) -> Any:
 
 
 class Vector(types.Type):
-    """`lanes` numbers of type `element` ("float32" or "int32")."""
+    """`lanes` numbers of type `element` ("float32" or "float64")."""
 
     def __init__(self, element: str, lanes: int) -> None:
         self.element, self.lanes = element, lanes
@@ -67,6 +67,22 @@ def load(typing, array, offset, lanes):
     def generate(context, builder, signature, args):
         pointer = _address(context, builder, signature, args, _llvm(vector))
         return builder.load(pointer, align=4, typ=_llvm(vector))
+
+    return vector(array, types.intp, lanes), generate
+
+
+@_literal_intrinsic
+def load_double(typing, array, offset, lanes):
+    """Read `lanes` elements of a float32 or float64 `array`, as float64."""
+    stored = Vector(array.dtype.name, lanes.literal_value)
+    vector = Vector("float64", lanes.literal_value)
+
+    def generate(context, builder, signature, args):
+        pointer = _address(context, builder, signature, args, _llvm(stored))
+        value = builder.load(pointer, align=4, typ=_llvm(stored))
+        if stored.element == "float32":
+            value = builder.fpext(value, _llvm(vector))
+        return value
 
     return vector(array, types.intp, lanes), generate
 
@@ -138,7 +154,7 @@ def accumulate(typing, array, offset, vector):
 
 @_literal_intrinsic
 def fill(typing, number, lanes):
-    """Return `lanes` copies of a float32 or int32 `number`."""
+    """Return `lanes` copies of a float32 or float64 `number`."""
     vector = Vector(types.unliteral(number).name, lanes.literal_value)
 
     def generate(context, builder, signature, args):
@@ -209,4 +225,4 @@ def total(typing, x):
             )
         return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
 
-    return types.float32(x), generate
+    return getattr(types, x.element)(x), generate

@@ -16,6 +16,7 @@ from wolfpack._simd import (
     fetch,
     fill,
     load,
+    load_double,
     multiply_add,
     put,
     store,
@@ -96,37 +97,26 @@ def add(data, i, atom, scale, out):
 
 @jit
 def slope(data, shared, direction, rows, gamma):
-    """Return lambda <w + gamma d, d>, in eight sums side by side."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    e, f, g, h = 0.0, 0.0, 0.0, 0.0
+    """Return lambda <w + gamma d, d>."""
+    width = columns(data)
+    inner = fill(0.0, LANES)
+    square = fill(0.0, LANES)
     for r in rows:
-        for k in range(0, columns(data), 8):
-            a += part(shared, direction, r, k, gamma)
-            b += part(shared, direction, r, k + 1, gamma)
-            c += part(shared, direction, r, k + 2, gamma)
-            d += part(shared, direction, r, k + 3, gamma)
-            e += part(shared, direction, r, k + 4, gamma)
-            f += part(shared, direction, r, k + 5, gamma)
-            g += part(shared, direction, r, k + 6, gamma)
-            h += part(shared, direction, r, k + 7, gamma)
-    return data.alpha * ((a + b) + (c + d) + (e + f) + (g + h))
-
-
-@jit
-def part(shared, direction, r, k, gamma):
-    """(w + gamma d) d for one weight."""
-    step = np.float64(direction[r, k])
-    return (shared[r, k] + gamma * step) * step
+        for c in range(r * width, (r + 1) * width, LANES):
+            step = load_double(direction, c, LANES)
+            inner = multiply_add(load_double(shared, c, LANES), step, inner)
+            square = multiply_add(step, step, square)
+    return data.alpha * (total(inner) + gamma * total(square))
 
 
 @jit
 def value(data, shared):
     """Return lambda / 2 |w|^2."""
-    result = 0.0
-    for r in range(shared.shape[0]):
-        for k in range(shared.shape[1]):
-            result += np.float64(shared[r, k]) * shared[r, k]
-    return 0.5 * data.alpha * result
+    square = fill(0.0, LANES)
+    for c in range(0, shared.size, LANES):
+        weight = load_double(shared, c, LANES)
+        square = multiply_add(weight, weight, square)
+    return 0.5 * data.alpha * total(square)
 
 
 @jit
