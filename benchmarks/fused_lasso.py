@@ -1,6 +1,6 @@
 """Group fused lasso on a long signal: seconds, passes and memory to relative gap 1e-3.
 
-    python benchmarks/fused_lasso.py [--n 1000000] [--d 4] [--segments 5000]
+python benchmarks/fused_lasso.py [--n 1000000] [--d 4] [--segments 5000]
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Peak memory of training on sparse text (CoNLL-2000 chunking), step by step.
 
-    WOLFPACK_DATA=... python benchmarks/memory.py
+WOLFPACK_DATA=... python benchmarks/memory.py
 """
 
 import resource

@@ -58,6 +58,7 @@ def dense_lasso(Y, alpha):
         table = np.zeros((n, d, d))
         table[t], table[t + 1] = np.eye(d), -np.eye(d)
         A.append(table.reshape(n * d, d))
+    Y = Y - Y.mean(axis=0)  # the answer moves along with the mean
     half = -0.5 * np.square(Y).sum()
     c = [np.zeros(d)] * (n - 1)
     return Dense(A, c, Y.ravel(), np.eye(n * d), np.zeros(n * d), half)

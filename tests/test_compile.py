@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+import types
 from pathlib import Path
 
 import numpy as np
@@ -204,3 +206,47 @@ def check_fallback():
     assert (path.parent.name, path.name) == ("key", "loop.py")
     owner = path.parents[1]  # others could leave machine code in a folder of theirs
     assert owner.stat().st_mode & 0o077 == 0
+
+
+def key_of(source: str, **names) -> str:
+    """Fingerprint the function f that `source` defines."""
+    space = {"__name__": "wolfpack_test_module", **names}
+    exec(source, space)
+    digest = _compile.Fingerprint()
+    digest.add(space["f"])
+    return digest.hexdigest()
+
+
+def test_the_key_covers_enums_aliases_and_submodules():
+    mode = (
+        "import enum\nclass Mode(enum.IntEnum):\n    A = {}\n"
+        "def f(): return Mode.A.value"
+    )
+    assert key_of(mode.format(1)) != key_of(mode.format(7))
+    alias = (
+        "def one(): return 1\ndef two(): return 2\n{}\n"
+        "def f(): return one() + two() + pick()"
+    )
+    assert key_of(alias.format("pick = one")) != key_of(alias.format("pick = two"))
+    package, sub = types.ModuleType("mine"), types.ModuleType("mine.sub")
+    package.sub = sub
+    sub.C = 1
+    before = key_of("def f(): return mine.sub.C", mine=package)
+    sub.C = 7
+    assert key_of("def f(): return mine.sub.C", mine=package) != before
+
+
+def test_functions_that_no_process_finds_again_are_not_kept():
+    digest = _compile.Fingerprint()
+    space = {"__name__": "no_such_module"}
+    exec("def f(): return 1", space)
+    digest.add(space["f"])
+    assert not digest.lasting
+
+
+def test_nothing_is_kept_beside_the_sources():
+    problem = wolfpack.group_fused_lasso(np.arange(6.0).reshape(3, 2), alpha=0.1)
+    wolfpack.solve(problem, sampling="gap", rng=0)
+    kept = [*Path(_compile.__file__).parent.rglob("*.nbi")]
+    fresh = [path for path in kept if path.stat().st_mtime > time.time() - 60]
+    assert not fresh

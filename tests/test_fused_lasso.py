@@ -154,3 +154,22 @@ BAD = {
 def test_bad_input(Y, alpha, q, message):
     with pytest.raises(ValueError, match=message):
         wolfpack.group_fused_lasso(Y, alpha, q=q)
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e9])
+def test_an_offset_changes_nothing(offset):
+    Y, _, _ = wolfpack.make_piecewise(n=40, d=3)
+    here = wolfpack.GroupFusedLasso(alpha=0.5, tol=1e-6, random_state=0).fit(Y)
+    there = wolfpack.GroupFusedLasso(alpha=0.5, tol=1e-6, random_state=0)
+    there.fit(Y + offset)
+    assert there.objective_ == pytest.approx(here.objective_, rel=1e-4)
+    np.testing.assert_allclose(there.signal_ - offset, here.signal_, atol=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [1e-12, 1e12])
+def test_an_extreme_alpha_is_no_error_of_the_oracle(alpha):
+    Y, _, _ = wolfpack.make_piecewise(n=40, d=3)
+    problem = wolfpack.group_fused_lasso(Y, alpha)
+    result = wolfpack.solve(problem, step="exact", max_epochs=20, rng=0)
+    expected = Y if alpha < 1 else np.tile(Y.mean(axis=0), (40, 1))
+    np.testing.assert_allclose(result.solution, expected, atol=1e-9)

@@ -153,7 +153,12 @@ def quartic_oracle(good, data, shared, i, atom, work):
     return products[atom[0]]
 
 
+def quartic_value(good, data, shared):
+    return ((shared - data.target) ** 4).sum() / 4
+
+
 QUARTIC = {
+    "value": mangle("value", quartic_value),
     "slope": mangle("slope", quartic),
     "score": mangle("score", quartic_score),
     "oracle": mangle("oracle", quartic_oracle),
@@ -214,6 +219,11 @@ WRONG = {
         {"touched": forget_rows},
         "touched on block 0 reads or writes outside",
     ),
+    "value": (
+        {"value": mangle("value", lambda good, *args: 7 * good(*args))},
+        "value rises by .* along a step, but its slopes say",
+    ),
+    "scale of tol": ({"scale": 0.0}, "scale must be positive, but is 0.0"),
     "quartic": (QUARTIC, "g is not quadratic.*quadratic=False"),
     "half a step": (
         {"prepare": lambda *args: 0.0},

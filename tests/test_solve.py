@@ -149,6 +149,11 @@ def test_it_says_when_steps_no_longer_help(lasso):
     assert result.epochs < 10**5
 
 
+def test_a_few_idle_updates_are_no_stall(lasso):
+    how = {"tol": 1e-6, "max_epochs": 3000, "check_every": 0.05, "rng": 0}
+    assert solve(lasso, **how).status is Status.CONVERGED
+
+
 def test_it_says_when_numbers_overflow():
     huge = 1e307
     problem = wolfpack.from_blocks(

@@ -1,4 +1,4 @@
-"""wolfpack: parallel and distributed block-coordinate Frank-Wolfe."""
+"""wolfpack: block-coordinate Frank-Wolfe, with a certificate."""
 
 from typing import TYPE_CHECKING
 

@@ -12,6 +12,8 @@ originals (`py_func`): same source, same result, no compiler.
 """
 
 import atexit
+import contextlib
+import enum
 import functools
 import hashlib
 import inspect
@@ -37,9 +39,19 @@ _OPTIONS = {
     "error_model": "numpy",
     "fastmath": FASTMATH,
 }
-# What Python calls is `entry`, cached on disk with all that it calls, which is `jit`.
 jit = numba.njit(**_OPTIONS)
-entry = numba.njit(cache=True, **_OPTIONS)
+
+
+def entry(function: Callable) -> Any:
+    """Compile what Python calls; its copy in the cache folder is kept on disk.
+
+    With all that it calls, which is `jit`. Here, beside the sources, nothing is kept:
+    they may lie where nobody may write.
+    """
+    dispatcher: Any = jit(function)
+    dispatcher.is_entry = True
+    return dispatcher
+
 
 # Modules that a release changes and a user does not.
 _FOREIGN = {*sys.stdlib_module_names, "numpy", "numba", "scipy", "llvmlite"}
@@ -101,8 +113,18 @@ def _bind(
     if not compiled:
         own = {name: value.py_func for name, value in own.items()}
         space.update(own)
+    for value in own.values() if compiled else ():
+        if getattr(value, "is_entry", False):
+            with contextlib.suppress(RuntimeError):  # no place to keep it
+                value.enable_caching()
     space.update({name: names[name] for name in names if name in space})
     return {name: value for name, value in own.items() if name not in names}
+
+
+@functools.cache
+def library(module: types.ModuleType) -> types.SimpleNamespace:
+    """Return a module's own entries, which need no problem, kept on disk."""
+    return specialise([module], {})
 
 
 def user_cache() -> Path:
@@ -120,10 +142,18 @@ def cache_folder() -> Path:
     return user_cache() / "loops"
 
 
+def exists(path: Path) -> bool:
+    """Return whether a file is there to be read; a closed folder holds none."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def write_once(path: Path, text: str) -> Path:
     """Write atomically, and only if absent: Numba's cache keys on the file's date."""
     try:
-        if not path.exists():
+        if not exists(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -154,7 +184,7 @@ class Fingerprint:
 
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=16)
-        self._seen: set[int] = set()
+        self._seen: dict[int, int] = {}
         self.lasting = True  # whether another process can find these functions
         self.add((sys.version_info[:2], numba.__version__))
 
@@ -186,8 +216,15 @@ class Fingerprint:
                 self.add(item)
         elif isinstance(value, bytes):
             self._hash.update(value)
+        elif isinstance(value, enum.EnumMeta):
+            members: Any = value.__members__
+            self._text(f"{value.__name__} {[(k, members[k].value) for k in members]}")
         elif isinstance(value, types.ModuleType | type):
-            self._text(f"{value.__name__} {getattr(value, '_fields', '')}")
+            fields = (
+                getattr(value, "_fields", ""),
+                getattr(value, "_field_defaults", ""),
+            )
+            self._text(f"{value.__name__} {fields}")
         elif hasattr(value, "_defn"):  # a Numba intrinsic
             self.add(value._defn)
         else:
@@ -198,8 +235,9 @@ class Fingerprint:
 
     def _function(self, function: types.FunctionType) -> None:
         if id(function) in self._seen:
+            self._text(f"function {self._seen[id(function)]}")
             return
-        self._seen.add(id(function))
+        self._seen[id(function)] = len(self._seen)
         # Numba's cache looks the modules of all functions up again, by name.
         self._text(f"{function.__module__} {function.__qualname__}")
         self.lasting &= function.__module__ in sys.modules
@@ -224,7 +262,10 @@ class Fingerprint:
         for name in names:
             if hasattr(module, name):
                 self._text(f"{module.__name__}.{name}")
-                self.add(getattr(module, name))
+                member = getattr(module, name)
+                self.add(member)
+                if isinstance(member, types.ModuleType) and member is not module:
+                    self._members(member, [other for other in names if other != name])
 
     def _code(self, code: types.CodeType) -> None:
         self._hash.update(code.co_code)

@@ -27,7 +27,7 @@ def run(out: Path, say: Callable[[str], None]) -> None:
     report = job.fit(options, as_json=False, quiet=False)
     say(job.summary(report))
     picture = _draw_dates(job, out / "dates.png")
-    say(f"Picture: {picture} (wrong labels in red)\n")
+    say(f"Picture: {picture} (wrong labels are bold and underlined)\n")
     say(
         "[bold]2. Finding change points[/bold]\n"
         "A signal of 10 coordinates jumps at 9 unknown times, under noise. The group "

@@ -88,6 +88,9 @@ class _Job:
             model._listener = watcher
             try:
                 model.fit(*data)
+            except KeyboardInterrupt:
+                if not hasattr(model, "status_"):  # before there was anything to keep
+                    raise
             finally:
                 del model._listener
         row = to_dict(model.trace_[-1])

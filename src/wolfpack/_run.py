@@ -30,6 +30,8 @@ from wolfpack.steps import LINE
 logger = logging.getLogger("wolfpack")
 
 BEAT_SECONDS = 0.2
+# A block that could still move may be missed in 30 passes once in 10^13 times.
+IDLE_PASSES = 30.0
 # After Ctrl-C the last certificate is made if it takes no longer than this.
 PATIENCE_SECONDS = 3.0
 
@@ -202,10 +204,16 @@ class Run:
             return Status.DIVERGED
         if row.gap <= self.goal:
             return Status.CONVERGED
-        idle = [old for old in self.trace[-4:-1] if old.objective <= row.objective]
-        if self.options.plan.rule == LINE and len(idle) == 3:
+        if self.options.plan.rule == LINE and self._is_idle(row):
             return Status.STALLED
         return None
+
+    def _is_idle(self, row: TraceRow) -> bool:
+        """Return whether whole passes, and several checks, have gained nothing."""
+        before = [
+            old for old in self.trace[:-2] if old.epoch <= row.epoch - IDLE_PASSES
+        ]
+        return bool(before) and before[-1].objective <= row.objective
 
     # Updates.
 
@@ -264,8 +272,7 @@ class Run:
         self._estimate()
         if self.schedule.is_due(calls, checked):
             return True
-        # The estimate of an exact step is not that of the gap.
-        reached = self.estimate <= self.goal and not self.options.plan.exact
+        reached = self.estimate <= self.goal
         reached = reached and not self.schedule.is_soon(calls, checked)
         if not reached:  # else the check does it, unless it is interrupted
             state.sums[:] = 0.0
@@ -273,6 +280,8 @@ class Run:
 
     def _estimate(self) -> None:
         sums, gaps = self.state.sums, self.state.sampler.gaps
+        if self.options.plan.exact:  # its steps aim elsewhere than at the corners
+            return
         if gaps.size and self.state.n_updates:
             self.estimate = float(gaps.sum())
         elif sums[SEEN] > 0:
@@ -292,7 +301,7 @@ class Run:
             state.counts[CHECKED] = state.n_oracle_calls
             state.sums[:] = 0.0
             state.sampler.gaps[:] = found.gaps
-            sampling.refresh(state.sampler)
+            sampling.rebuild(state.sampler)
         self.solution_v, self.averaged = found.best, found.averaged
         self.trace.append(self._row(found.objective, found.gap, found.drift))
         return True
@@ -302,7 +311,7 @@ class Run:
         exact, linear = self.certifier.rebuild(self.state)
         origin, rows = self.certifier.origin, self.certifier.rows
         kernel = self.kernels.evaluate
-        value, _ = self.certifier.guard(self.state, kernel, exact, origin, rows)
+        value, _, _ = self.certifier.guard(self.state, kernel, exact, origin, rows)
         objective, row = value + linear, self.trace[-1]
         self.solution_v, self.averaged = exact, False
         gap = objective - row.lower_bound if math.isfinite(objective) else row.gap

@@ -95,6 +95,8 @@ def from_blocks(
 
     def oracle(data, shared, i, atom, work):
         slope = gradient(shared, i, *data.args)
+        if slope.size != atom.size:
+            raise ValueError("gradient must return one number an entry of the block")
         minimise(data.params, i, slope, atom)
         return np.dot(slope, atom)
 

@@ -61,9 +61,9 @@ class Certifier:
         found = self._pass(state, shared, exact, stop, gaps)
         if found is None:
             return None
-        value, inner, least = found
+        value, inner, least, size = found
         objective, gap = value + linear, inner + linear - least
-        self._refuse_negative(state, gap, abs(inner) + abs(least) + abs(linear))
+        self._refuse_negative(state, gap, size + abs(linear))
         best, averaged = exact, False
         mean = state.averaged()
         if mean is not None:
@@ -74,6 +74,7 @@ class Certifier:
             other = objective - (found[0] - found[1] + found[2])
             if other < gap:
                 gap, best, averaged = other, mean, True
+        gap = gap if math.isnan(gap) else max(gap, 0.0)  # below is rounding
         self.seconds = time.perf_counter() - begin
         return Certificate(objective, gap, float(drift), shared, best, averaged, gaps)
 
@@ -83,10 +84,8 @@ class Certifier:
         args = (state.blocks, first, last, self.atom, current, self.work, gaps)
         return self.guard(state, kernel, shared, *args)
 
-    def _pass(
-        self, state, shared, exact, stop, gaps
-    ) -> tuple[float, float, float] | None:
-        """Return g(v), <grad g(v), v - v0>, and the sum of the oracle's minima."""
+    def _pass(self, state, shared, exact, stop, gaps) -> tuple[float, ...] | None:
+        """Return g(v), <grad g(v), v - v0>, the oracle's sum, and their size."""
         least, first, n = 0.0, 0, self.problem.n_blocks
         while first < n:
             if stop():
@@ -98,8 +97,9 @@ class Certifier:
             self._rate = max((last - first) / max(spent, 1e-6), 1.0)
             first = last
         kernel = self.kernels.evaluate
-        value, inner = self.guard(state, kernel, exact, self.origin, self.rows)
-        return float(value), float(inner), float(least)
+        value, inner, whole = self.guard(state, kernel, exact, self.origin, self.rows)
+        size = abs(inner) + abs(least) + 1e-3 * abs(whole)
+        return float(value), float(inner), float(least), size
 
     def _refuse_negative(self, state: State, gap: float, size: float) -> None:
         noise = 1e-5 if state.shared.dtype == np.float32 else 1e-9

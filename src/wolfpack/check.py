@@ -53,6 +53,8 @@ def _check_arrays(problem: Problem) -> None:
             raise ProblemError(f"{name} is empty: there is nothing to solve.")
         if not np.isfinite(array).all():
             raise ProblemError(f"{name} holds NaN or infinity; make it finite.")
+    if not (np.isfinite(problem.scale) and problem.scale > 0):
+        raise ProblemError(f"scale must be positive, but is {problem.scale!r}.")
     if shared.dtype not in (np.float32, np.float64):
         raise ProblemError(f"shared must be float32 or float64, but is {shared.dtype}.")
     if offsets is None:
@@ -186,7 +188,21 @@ class _Block:
                     "quadratic=False, and the line search takes a few more slopes."
                 )
         if self.problem.value is not None:
-            self.number("value", data, v)
+            self.rise(v.astype(np.float64), move.astype(np.float64), rows)
+
+    def rise(self, v: np.ndarray, move: np.ndarray, rows: np.ndarray) -> None:
+        """Hold `value` against `slope`: along a step, g rises by the integral."""
+        data, places = self.problem.data, np.linspace(0.0, 1.0, 9)
+        slopes = [self.number("slope", data, v, move, rows, t) for t in places]
+        simpson = np.array([1, 4, 2, 4, 2, 4, 2, 4, 1]) @ slopes / 24
+        low = self.number("value", data, v)
+        high = self.number("value", data, v + move)
+        noise = 1e-9 * (abs(low) + abs(high)) + 1e-3 * np.abs(slopes).max()
+        if abs(high - low - simpson) > noise:
+            raise ProblemError(
+                f"On block {self.i} value rises by {high - low:.8g} along a step, but "
+                f"its slopes say {simpson:.8g}; they must be equal."
+            )
 
     def image(self, atom: np.ndarray) -> tuple[np.ndarray, float]:
         """Return A_i s and <c_i, s>, after a look at what `add` does."""

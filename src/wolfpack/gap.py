@@ -47,9 +47,10 @@ def rebuild(data, blocks, n_blocks, out):
 
 @entry
 def evaluate(data, shared, origin, rows):
-    """Return g(v) and <grad g(v), v - v0>."""
+    """Return g(v), <grad g(v), v - v0>, and <grad g(v), v>, which sizes rounding."""
     inner = slope(data, shared, shared - origin, rows, 0.0)
-    return (value(data, shared) if HAS_VALUE else np.nan), inner
+    whole = slope(data, shared, shared, rows, 0.0)
+    return (value(data, shared) if HAS_VALUE else np.nan), inner, whole
 
 
 @entry

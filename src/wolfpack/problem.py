@@ -195,7 +195,7 @@ class Problem:
         digest = _compile.Fingerprint()
         digest.add((self.fingerprint, self.start, self.max_rows, self.work))
         passed = _compile.cache_folder() / kernels.key / f"checked_{digest.hexdigest()}"
-        if not (kernels.compiled and passed.exists()):
+        if not (kernels.compiled and _compile.exists(passed)):
             check(self)
             if kernels.compiled:
                 _compile.write_once(passed, "")

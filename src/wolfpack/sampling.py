@@ -6,11 +6,12 @@ proportion to their gap when last seen, drawn in O(log n) from a Fenwick tree.
 """
 
 import json
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfpack._compile import entry, jit
+from wolfpack._compile import entry, jit, library
 
 UNIFORM, PERMUTATION, GAP = 0, 1, 2
 KINDS = {"uniform": UNIFORM, "permutation": PERMUTATION, "gap": GAP}
@@ -33,8 +34,14 @@ def create(n_blocks: int, kind: str) -> Sampler:
     sampler = Sampler(
         np.arange(n_blocks), np.array([n_blocks]), np.ones(n_gaps), np.zeros(n_gaps + 1)
     )
-    refresh(sampler)
+    rebuild(sampler)
     return sampler
+
+
+def rebuild(sampler: Sampler) -> None:
+    """Build the tree anew from the gaps."""
+    if sampler.gaps.size:
+        library(sys.modules[__name__]).refresh(sampler)
 
 
 @jit

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result, Status
 from wolfpack.solve import solve
-from wolfpack.state import State, StateError
+from wolfpack.state import StateError
 
 logger = logging.getLogger("wolfpack")
 
@@ -46,7 +46,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         """
         max_iter = self._limit("max_iter")
         effective_n_jobs(self.n_jobs)  # pyright: ignore[reportArgumentType]
-        start = self._start() if self.warm_start else None
+        start = getattr(self, "_state", None) if self.warm_start else None
         done = 0.0 if start is None else self._epochs_in(start, problem)
         context = self._init_callback_context(max_subtasks=math.ceil(max_iter))
         context.call_on_fit_task_begin(estimator=self)
@@ -72,6 +72,8 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
             ) from error
         self._learn(result, describe)
         context.call_on_fit_task_end(estimator=self)
+        if result.status is Status.INTERRUPTED:  # a search over many fits must stop
+            raise KeyboardInterrupt("fit was interrupted; what it had learnt is kept.")
         if result.status in UNFINISHED:
             # 4: whoever called `fit`, whose decorator is a frame of its own.
             warnings.warn(_advice(result, self.tol), ConvergenceWarning, stacklevel=4)
@@ -93,10 +95,6 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         if not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
             raise ValueError(f"{name} must be a finite number > 0, but is {value!r}.")
         return float(value)
-
-    def _start(self) -> State | None:
-        """Return where a warm start begins; others may make it fit new arguments."""
-        return getattr(self, "_state", None)
 
     def _generator(self) -> np.random.Generator:
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=4)

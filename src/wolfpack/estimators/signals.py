@@ -13,7 +13,6 @@ from wolfpack.problems.fused_lasso import (
     dual_norm,
     group_fused_lasso,
 )
-from wolfpack.state import State
 
 
 class GroupFusedLasso(DualEstimator):
@@ -121,15 +120,6 @@ class GroupFusedLasso(DualEstimator):
         self._find_change_points(X, result.state.blocks.points)
         return self
 
-    def _start(self) -> State | None:
-        """Shrink the prices of the last fit into the ball of a smaller alpha."""
-        state = super()._start()
-        if state is not None:
-            points = state.blocks.points
-            size = np.linalg.norm(points, ord=dual_norm(self.q), axis=1).max()
-            points *= min(1.0, self.alpha / size) if size > 0 else 1.0
-        return state
-
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Return the signal recovered from X."""
         return self.fit(X).signal_
@@ -145,7 +135,8 @@ class GroupFusedLasso(DualEstimator):
 
     def _find_change_points(self, X: np.ndarray, prices: np.ndarray) -> None:
         """Keep the jumps whose price is at its limit; others are left-over gap."""
-        jumps = np.linalg.norm(np.diff(self.signal_, axis=0), ord=self.q, axis=1)
+        signal, X = self.signal_.astype(np.float64), X.astype(np.float64)
+        jumps = np.linalg.norm(np.diff(signal, axis=0), ord=self.q, axis=1)
         size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1)
         limit = size >= (1 - 1e-3) * self.alpha
         noise = 1e-6 * np.linalg.norm(np.diff(X, axis=0), ord=self.q, axis=1).max()

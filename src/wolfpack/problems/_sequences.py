@@ -35,7 +35,9 @@ def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:
     if bad.any():
         position = np.searchsorted(matrix.indptr, np.flatnonzero(bad)[0], "right") - 1
         i = np.searchsorted(begin, position, "right") - 1
-        raise ValueError(f"X[{i}] holds NaN or infinity; remove or fill these entries.")
+        raise ValueError(
+            f"X[{i}] holds NaN or infinity; features are kept as float32, up to 3e38."
+        )
     return begin, matrix
 
 

@@ -6,11 +6,12 @@ and Python makes a larger one. No weight is ever lost: what falls below `NEGLIGI
 goes to the atom that the step moved towards.
 """
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfpack._compile import entry, jit
+from wolfpack._compile import entry, jit, library
 from wolfpack._slots import add, contains, score
 
 NEGLIGIBLE = 1e-10
@@ -92,7 +93,8 @@ def _copy(blocks: Atoms, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     entries, slots = _top(place)[:2]
     weights = np.zeros(slots, blocks.weights.dtype)
     atoms = np.zeros(entries, blocks.atoms.dtype)
-    _relocate(old, blocks.weights, blocks.atoms, place, weights, atoms)
+    relocate = library(sys.modules[__name__])._relocate
+    relocate(old, blocks.weights, blocks.atoms, place, weights, atoms)
     return weights, atoms
 
 
