@@ -70,20 +70,19 @@ def main() -> None:
     prototype = None
     if options.prototype.exists():
         prototype = load_prototype(options.prototype)
-    else:
-        print(f"no prototype at {options.prototype}: timing wolfpack alone")
     print(f"OCR, {problem.n_blocks} words, alpha {ALPHA}; thousand steps per second")
-    print(f"{'round':>5} {'wolfpack':>9} {'prototype':>9} {'ratio':>6}")
-    ratios = []
+    rates, ratios = [], []
     for k in range(options.rounds):
-        ours = wolfpack_rate(problem, options.seconds)
-        theirs = prototype(options.seconds) if prototype else float("nan")
-        ratios.append(ours / theirs)
-        print(f"{k:5d} {ours / 1e3:9.1f} {theirs / 1e3:9.1f} {ratios[-1]:6.2f}")
-    if prototype:
-        print(
-            f"ratio, median of {options.rounds} rounds: {statistics.median(ratios):.2f}"
-        )
+        rates.append(wolfpack_rate(problem, options.seconds) / 1e3)
+        line = f"round {k}: wolfpack {rates[-1]:7.1f}"
+        if prototype is not None:
+            theirs = prototype(options.seconds) / 1e3
+            ratios.append(rates[-1] / theirs)
+            line += f"   prototype {theirs:7.1f}   ratio {ratios[-1]:5.2f}"
+        print(line)
+    print(f"median of {options.rounds} rounds: {statistics.median(rates):.1f}")
+    if ratios:
+        print(f"median ratio to the prototype: {statistics.median(ratios):.2f}")
 
 
 if __name__ == "__main__":
