@@ -8,8 +8,6 @@ and resumed, so both give the same bits.
 
 import logging
 import math
-import signal
-import threading
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -18,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfpack import sampling
+from wolfpack._interrupt import Interrupt
 from wolfpack._schedule import Schedule
 from wolfpack.certificate import SLICE_SECONDS, Certifier, failure
 from wolfpack.engines import serial
@@ -49,28 +48,6 @@ class Options(NamedTuple):
     max_epochs: float
     max_seconds: float
     check_every: float | None
-
-
-class Interrupt:
-    """Ctrl-C as a flag, so that it never falls into the middle of an update."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def __enter__(self) -> "Interrupt":
-        self._main = threading.current_thread() is threading.main_thread()
-        if self._main:
-            self._before = signal.signal(signal.SIGINT, self._ask)
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._main:
-            signal.signal(signal.SIGINT, self._before)
-
-    def _ask(self, *_: object) -> None:
-        if self.asked:  # the second time, at once
-            raise KeyboardInterrupt
-        self.asked = True
 
 
 class Run:

@@ -7,7 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from wolfpack import sampling as samplers
-from wolfpack._run import Interrupt, Options, Run
+from wolfpack._interrupt import Interrupt
+from wolfpack._run import Options, Run
 from wolfpack.engines.serial import Plan, Serial
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result
