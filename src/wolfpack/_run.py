@@ -93,9 +93,9 @@ class Run:
         if not self.kernels.run.signatures:
             logger.info("%s: loading its loops, or compiling them once (~15 s).", name)
         self.engine.advance(self, self.state.n_updates)
-        gaps = self.state.sampler.gaps
-        self.certifier.oracle_values(self.state, self.state.shared, 0, 0, gaps)
+        shared, gaps = self.state.shared, self.state.sampler.gaps
         origin, rows = self.certifier.origin, self.certifier.rows[:0]
+        self.certifier.oracle_values(self.state, shared, origin, 0, 0, gaps)
         self.kernels.evaluate(self.problem.data, origin, origin, rows)
         logger.info("%s: ready in %.1f s.", name, time.perf_counter() - begin)
 

@@ -10,6 +10,7 @@ from typing import Any
 HAS_CURVATURE = False
 HAS_ROWS = False
 HAS_VALUE = False
+RESCORE = False  # whether v is float32
 HAS_CONTAINS = False
 HAS_MINIMISER = False
 QUADRATIC = True

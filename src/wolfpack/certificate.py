@@ -78,11 +78,11 @@ class Certifier:
         self.seconds = time.perf_counter() - begin
         return Certificate(objective, gap, float(drift), shared, best, averaged, gaps)
 
-    def oracle_values(self, state: State, shared, first, last, gaps) -> float:
+    def oracle_values(self, state: State, shared, exact, first, last, gaps) -> float:
         """Return the sum over blocks [first, last) of min <s_(i), grad_i f>."""
         current, kernel = state.counts[CURRENT:], self.kernels.oracle_values
         args = (state.blocks, first, last, self.atom, current, self.work, gaps)
-        return self.guard(state, kernel, shared, *args)
+        return self.guard(state, kernel, shared, exact, *args)
 
     def _pass(self, state, shared, exact, stop, gaps) -> tuple[float, ...] | None:
         """Return g(v), <grad g(v), v - v0>, the oracle's sum, and their size."""
@@ -92,7 +92,7 @@ class Certifier:
                 return None
             last = min(first + max(1, int(self._rate * SLICE_SECONDS)), n)
             begin = time.perf_counter()
-            least += self.oracle_values(state, shared, first, last, gaps)
+            least += self.oracle_values(state, shared, exact, first, last, gaps)
             spent = time.perf_counter() - begin
             self._rate = max((last - first) / max(spent, 1e-6), 1.0)
             first = last

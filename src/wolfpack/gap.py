@@ -17,20 +17,25 @@ keeps is biased low by stale atoms; it may start such a pass, never replace it.
 import numpy as np
 
 from wolfpack._compile import entry
-from wolfpack._slots import HAS_VALUE, oracle, slope, value
+from wolfpack._slots import HAS_VALUE, RESCORE, oracle, score, slope, value
 from wolfpack.stores.atoms import expand, is_inside, prepare
 
 
 @entry
-def oracle_values(data, shared, blocks, first, last, atom, current, work, gaps):
+def oracle_values(data, shared, exact, blocks, first, last, atom, current, work, gaps):
     """Return the sum over blocks [first, last) of min <s_(i), grad_i f>.
 
-    Where `gaps` is not empty, each block's own gap goes there.
+    Where v is float32 the oracle finds the atoms, and their scores are taken again
+    from `exact`, the same v in double precision. Where `gaps` is not empty, each
+    block's own gap goes there.
     """
     total = 0.0
     for i in range(first, last):
         current[0] = i
-        total += oracle(data, shared, i, atom, work)
+        least = oracle(data, shared, i, atom, work)
+        if RESCORE and abs(least) < np.inf:
+            least = score(data, exact, i, atom)
+        total += least
         if gaps.size > 0:
             gaps[i] = prepare(data, shared, blocks, i, atom, work)
     return total

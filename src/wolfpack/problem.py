@@ -174,6 +174,7 @@ class Problem:
         names |= {
             "HAS_CURVATURE": self.curvature is not None,
             "HAS_VALUE": self.value is not None,
+            "RESCORE": self.shared.dtype == np.float32,
             "HAS_ROWS": self.touched is not None,
             "HAS_CONTAINS": self.contains is not None,
             "HAS_MINIMISER": self.minimiser is not None,
