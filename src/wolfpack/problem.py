@@ -110,7 +110,7 @@ class Problem:
     >>> from wolfpack import from_blocks, simplex, solve
     >>> import numpy as np
     >>> problem = from_blocks(np.eye(3), lambda x, i: x.sum(axis=0), simplex())
-    >>> solve(problem, step="line", max_epochs=100).gap < 1e-3
+    >>> solve(problem, step="line", max_epochs=100, rng=0).gap < 1e-3
     True
     """
 
@@ -174,7 +174,7 @@ class Problem:
         names |= {
             "HAS_CURVATURE": self.curvature is not None,
             "HAS_VALUE": self.value is not None,
-            "RESCORE": self.shared.dtype == np.float32,
+            "RESCORE": getattr(self.shared, "dtype", None) == np.float32,
             "HAS_ROWS": self.touched is not None,
             "HAS_CONTAINS": self.contains is not None,
             "HAS_MINIMISER": self.minimiser is not None,
