@@ -58,5 +58,5 @@ $(VENV)/.test: pyproject.toml | $(VENV)/.made
 
 $(VENV)/.lint: pyproject.toml | $(VENV)/.made
 	@echo "installing wolfpack and its lint tools into $(VENV) (a minute, once)"
-	@$(PIP) install -e '.[dev]'
+	@$(PIP) install -e '.[test,dev]'
 	@touch $@ $(VENV)/.demo
