@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import inspect
 import logging
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from scipy.optimize import linprog
 
 import wolfpack
 from wolfpack import OracleError, Problem, ProblemError
+from wolfpack.check import check
 
 TEMPLATE = Path(__file__).parents[1] / "extension_template" / "my_problem.py"
 spec = importlib.util.spec_from_file_location("my_problem", TEMPLATE)
@@ -579,3 +581,39 @@ def test_the_averaged_solution_is_the_average():
     mean = result.state.averaged()
     np.testing.assert_allclose(result.solution, mean, atol=1e-12)
     assert np.abs(mean - result.state.blocks.points).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["curvature", "prepare", "spread"])
+def test_check_holds_the_fused_step_against_the_rest(name):
+    Y, _, _ = wolfpack.make_piecewise(n=9, d=2, n_segments=3)
+    lasso = wolfpack.group_fused_lasso(Y, alpha=0.5)
+    words = wolfpack.load_dates(n_train=4, n_test=1)[0]
+    chain = wolfpack.chain_ssvm(words.X, words.y, alpha=0.1)
+    for problem in (lasso, chain):
+        check(problem)
+        good = getattr(problem, name)
+        if good is not None:
+            wrong = dataclasses.replace(problem, **{name: numba.njit(twice(good))})
+            with pytest.raises(ProblemError, match=f"{name} .*"):
+                check(wrong)
+
+
+def twice(good):
+    """Return the function, or what it writes, doubled."""
+    if len(inspect.signature(good.py_func).parameters) == 7:  # spread
+
+        def spread(data, blocks, i, atom, scale, out, work):
+            return good(data, blocks, i, atom, 2 * scale, out, work)
+
+        return spread
+    if len(inspect.signature(good.py_func).parameters) == 5:
+
+        def curvature(data, blocks, i, atom, work):
+            return 2 * good(data, blocks, i, atom, work)
+
+        return curvature
+
+    def prepare(data, shared, blocks, i, atom, work):
+        return 2 * good(data, shared, blocks, i, atom, work)
+
+    return prepare

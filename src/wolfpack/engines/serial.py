@@ -55,8 +55,6 @@ class Serial:
     Serial()
     """
 
-    reproducible = True
-
     def prepare(self, problem, options):
         """Return the scratch memory of one run."""
         return Scratch.create(problem, options.batch_size)
