@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 from wolfpack.blocks import from_blocks
 from wolfpack.datasets import load_dates, load_ocr, make_piecewise
 from wolfpack.engines.serial import Serial
+from wolfpack.engines.sync import Sync
+from wolfpack.engines.threads import Threads
 from wolfpack.problem import Problem, ProblemError
 from wolfpack.problems.chain import chain_ssvm
 from wolfpack.problems.fused_lasso import group_fused_lasso
-from wolfpack.result import Event, OracleError, Result, Status
+from wolfpack.result import Delay, Event, OracleError, Result, Status
 from wolfpack.sets import (
     box,
     l1_ball,
@@ -29,6 +31,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ChainSSVM",
+    "Delay",
     "Event",
     "GroupFusedLasso",
     "OracleError",
@@ -39,6 +42,8 @@ __all__ = [
     "State",
     "StateError",
     "Status",
+    "Sync",
+    "Threads",
     "box",
     "chain_ssvm",
     "from_blocks",

@@ -112,7 +112,8 @@ def _bind(
     }
     if not compiled:
         own = {name: value.py_func for name, value in own.items()}
-        space.update(own)
+        plain = {n: v.plain for n, v in space.items() if hasattr(v, "plain")}
+        space.update({**own, **plain})
     for value in own.values() if compiled else ():
         if getattr(value, "is_entry", False):
             with contextlib.suppress(RuntimeError):  # no place to keep it

@@ -2,8 +2,9 @@
 
 Time is sliced so that a callback, a time limit or Ctrl-C is answered within a moment;
 slices and interrupted checks leave no mark on the iterate. Scheduled checks rebuild v
-from x in double precision; they happen at the same updates in a run that was stopped
-and resumed, so both give the same bits.
+from x in double precision; with a reproducible engine they happen at the same updates in
+a run that was stopped and resumed, so both give the same bits. Other engines run in
+longer slices, which `pulse` cuts short, and are checked by the clock as well.
 """
 
 import logging
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfpack import sampling
+from wolfpack._crew import Crew
 from wolfpack._interrupt import Interrupt
 from wolfpack._schedule import Schedule
 from wolfpack.certificate import SLICE_SECONDS, Certifier, failure
@@ -33,6 +35,12 @@ BEAT_SECONDS = 0.2
 IDLE_PASSES = 30.0
 # After Ctrl-C the last certificate is made if it takes no longer than this.
 PATIENCE_SECONDS = 3.0
+# Threads that are woken for less than this spend a good part of it waking up.
+LEAST_SECONDS = 0.02
+# They wait for the slowest at the end of a slice, so each makes this many calls in one.
+LEAST_CALLS = 50
+# Checks by the clock take at most so much of the time.
+CHECK_SHARE = 0.2
 
 _said_uncompiled: set[str] = set()
 
@@ -40,9 +48,11 @@ _said_uncompiled: set[str] = set()
 class Options(NamedTuple):
     """The validated arguments of `solve`."""
 
-    batch_size: int
+    batch_size: int  # blocks of one update, as the engine makes them
+    asked: int | None  # and as the user asked for
     averaging: bool
     sampling: str
+    step: Any
     plan: Plan
     tol: float
     max_epochs: float
@@ -64,9 +74,10 @@ class Run:
         self.problem, self.engine, self.state = problem, engine, state
         self.options, self.callback = options, callback
         self.kernels: SimpleNamespace = problem.kernels()
+        self.crew = Crew(engine.size)
         self.work = problem.work()
         self.scratch = engine.prepare(problem, options)
-        self.certifier = Certifier(problem, self.kernels, self.work)
+        self.certifier = Certifier(problem, self.kernels, self.work, self.crew)
         self.goal = options.tol * problem.scale
         interval = options.check_every or 1.0
         self.schedule = Schedule(problem.n_blocks, options.batch_size, interval)
@@ -75,7 +86,13 @@ class Run:
         self.averaged = False
         self.estimate = math.nan
         self.seconds = 0.0
+        self.live_calls = 0  # of the slice that is running
         self._rate = 1.0
+        self._checked_at = 0.0
+        self._stopped = False
+        self._raised: BaseException | None = None
+        self._interrupt = Interrupt()
+        self.began = self._beat = time.perf_counter()
         self._compile()
         self.began = self._beat = time.perf_counter()
 
@@ -90,9 +107,9 @@ class Run:
                 )
             return
         begin = time.perf_counter()
-        if not self.kernels.run.signatures:
+        if not self.kernels.oracle_values.signatures:
             logger.info("%s: loading its loops, or compiling them once (~15 s).", name)
-        self.engine.advance(self, self.state.n_updates)
+        self.engine.advance(self, 0)
         shared, gaps = self.state.shared, self.state.sampler.gaps
         origin, rows = self.certifier.origin, self.certifier.rows[:0]
         self.certifier.oracle_values(self.state, shared, origin, 0, 0, gaps)
@@ -101,6 +118,11 @@ class Run:
 
     def to_the_end(self, interrupt: Interrupt) -> Result:
         """Run until something says stop; return the result."""
+        self._interrupt = interrupt
+        with self.crew:
+            return self._to_the_end(interrupt)
+
+    def _to_the_end(self, interrupt: Interrupt) -> Result:
         status = self._look_first(interrupt)
         while status is None:
             if self._is_due() and self._check(lambda: interrupt.asked):
@@ -110,7 +132,9 @@ class Run:
             status = status or self._limit(interrupt)
             if status is None:
                 self._advance()
-                if self._beat_is_due() and self._report(checked=False):
+                if self._stopped or (
+                    self._beat_is_due() and self._report(checked=False)
+                ):
                     status = Status.STOPPED
         return self._finish(status)
 
@@ -154,6 +178,7 @@ class Run:
             averaged=self.averaged,
             trace=self.trace,
             state=state,
+            **self.scratch.report(),
         )
 
     def _solution(self) -> Any:
@@ -196,31 +221,54 @@ class Run:
 
     def _advance(self) -> None:
         """Make updates until the next decision, or for about one slice of time."""
-        state, k = self.state, self.state.n_updates
-        calls, schedule = state.n_oracle_calls, self.schedule
-        most = schedule.updates_to(self.options.max_epochs, calls)
-        most = min(most, schedule.updates_to_decision(calls))
-        until = k + int(min(most, max(1, int(self._rate * SLICE_SECONDS))))
+        state, calls = self.state, self.state.n_oracle_calls
         begin = time.perf_counter()
         try:
-            ended = self.engine.advance(self, until)
+            ended = self.engine.advance(self, self._calls_of_slice(calls))
         except Exception as error:
             self._restore()
             raise failure(self.problem, state, error) from error
         spent = time.perf_counter() - begin
         self.seconds += spent
-        self._rate = max((state.n_updates - k) / max(spent, 1e-6), 1.0)
+        self._rate = max((state.n_oracle_calls - calls) / max(spent, 1e-6), 1.0)
+        if self._raised is not None:
+            raise self._raised
         if ended == serial.GROW:
             grow = self.problem.store.grow
-            state.blocks = grow(state.blocks, self.options.batch_size)
+            state.blocks = grow(state.blocks, self.scratch.in_flight)
         elif ended != serial.DONE:
             self._fail(ended)
+
+    def _calls_of_slice(self, calls: int) -> int:
+        """Return how many oracle calls the next slice makes."""
+        schedule, size = self.schedule, self.options.batch_size
+        last = schedule.updates_to(self.options.max_epochs, calls)
+        wanted = schedule.updates_to_decision(calls)
+        if self.engine.size == 1:
+            wanted = min(wanted, int(self._rate * SLICE_SECONDS) // size)
+        elif not self.engine.reproducible:
+            wanted = max(
+                min(wanted, self._rate * BEAT_SECONDS / size),
+                self._rate * LEAST_SECONDS / size,
+                LEAST_CALLS * self.engine.size / size,
+            )
+        return int(max(1, min(last, wanted))) * size
+
+    def pulse(self) -> bool:
+        """Look around while an engine runs; return whether it is to come back now."""
+        late = time.perf_counter() - self.began >= self.options.max_seconds
+        try:
+            if self._beat_is_due() and self._report(checked=False):
+                self._stopped = True
+        except Exception as error:  # the callback's: no fault of the problem
+            self._raised = error
+        return late or self._stopped or self._interrupt.asked or bool(self._raised)
 
     def _restore(self) -> None:
         """Make v fit x again: a function that raised may have left it half moved."""
         exact = self.problem.shared.astype(np.float64)
         state, n = self.state, self.problem.n_blocks
-        self.kernels.rebuild(self.problem.data, state.blocks, n, exact)
+        self.kernels.rebuild(self.problem.data, state.blocks, 0, n, exact)
         state.shared[...] = exact
 
     def _fail(self, ended: int) -> None:
@@ -242,7 +290,13 @@ class Run:
         """Decide, at a whole number of intervals, whether a check is worth it."""
         state, calls = self.state, self.state.n_oracle_calls
         checked = int(state.counts[CHECKED])
-        if calls == checked or not self.schedule.is_decision(calls):
+        if calls == checked:
+            return False
+        if not self.engine.reproducible:
+            spent = self.seconds - self._checked_at
+            if calls and spent * CHECK_SHARE < self.certifier.seconds:
+                return False
+        elif not self.schedule.is_decision(calls):
             return False
         if self.options.check_every or calls == 0:
             return True
@@ -273,6 +327,7 @@ class Run:
         if found is None:
             return False
         self._estimate()
+        self._checked_at = self.seconds
         if scheduled:
             state.shared[...] = found.shared
             state.counts[CHECKED] = state.n_oracle_calls
@@ -288,18 +343,19 @@ class Run:
         exact, linear = self.certifier.rebuild(self.state)
         origin, rows = self.certifier.origin, self.certifier.rows
         kernel = self.kernels.evaluate
-        value, _, _ = self.certifier.guard(self.state, kernel, exact, origin, rows)
+        args = (exact, origin, rows)
+        value, _, _ = self.certifier.guard(self.state, 0, kernel, *args)
         objective, row = value + linear, self.trace[-1]
         self.solution_v, self.averaged = exact, False
         gap = objective - row.lower_bound if math.isfinite(objective) else row.gap
         self.trace.append(self._row(objective, gap, row.drift))
 
     def _row(self, objective: float, gap: float, drift: float) -> TraceRow:
-        state = self.state
+        state, calls = self.state, self.state.n_oracle_calls + self.live_calls
         return TraceRow(
-            epoch=self.schedule.epoch(state.n_oracle_calls),
+            epoch=self.schedule.epoch(calls),
             n_updates=state.n_updates,
-            n_oracle_calls=state.n_oracle_calls,
+            n_oracle_calls=calls,
             objective=float(objective),
             gap=float(gap),
             gap_estimate=float(self.estimate),

@@ -107,17 +107,15 @@ def from_blocks(
         return inside(data.params, i, atom, 1e-9)
 
     def slope(data, shared, direction, rows, gamma):
-        # At gamma = 0 v stays as it is; else only its moved rows change, for a moment.
-        total = 0.0
-        before = shared[rows]
+        # All of x may matter to a gradient, so a step is tried on a copy.
+        moved = shared
         if gamma != 0.0:
+            moved = shared.copy()
             for r in rows:
-                shared[r] += gamma * direction[r]
+                moved[r] += gamma * direction[r]
+        total = 0.0
         for r in rows:
-            total += np.dot(gradient(shared, r, *data.args), direction[r])
-        if gamma != 0.0:
-            for k in range(len(rows)):
-                shared[rows[k]] = before[k]
+            total += np.dot(gradient(moved, r, *data.args), direction[r])
         return total
 
     def objective(data, shared):

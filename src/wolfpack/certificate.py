@@ -1,7 +1,8 @@
 """One exact certificate: rebuild v in double precision, pass once over all blocks.
 
-The kernels are in `gap`; here they are called in slices, so that Ctrl-C is answered
-within a moment even where the oracle is slow.
+The kernels are in `gap`; here they are called by all threads of the run, each for its
+share of the blocks, in slices, so that Ctrl-C is answered within a moment even where
+the oracle is slow.
 """
 
 import math
@@ -12,12 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolfpack._crew import Crew
+from wolfpack._memory import zeros
 from wolfpack.engines.serial import CURRENT
 from wolfpack.problem import Problem
 from wolfpack.result import OracleError
 from wolfpack.state import State
 
 SLICE_SECONDS = 0.05
+# Threads that rebuild v have one each in double precision, within this memory.
+MOST_BYTES = 2**26
 
 
 class Certificate(NamedTuple):
@@ -35,9 +40,20 @@ class Certificate(NamedTuple):
 class Certifier:
     """Certifies the iterates of one run."""
 
-    def __init__(self, problem: Problem, kernels: SimpleNamespace, work: tuple) -> None:
-        self.problem, self.kernels, self.work = problem, kernels, work
-        self.atom = np.zeros(problem.atom_size, problem.start.dtype)
+    def __init__(
+        self,
+        problem: Problem,
+        kernels: SimpleNamespace,
+        work: tuple,
+        crew: Crew | None = None,
+    ) -> None:
+        self.problem, self.kernels = problem, kernels
+        self.crew = Crew(1) if crew is None else crew
+        self.size = min(self.crew.size, problem.n_blocks) if kernels.compiled else 1
+        self.works = [work, *(problem.work() for _ in range(self.size - 1))]
+        room, kind = problem.atom_size, problem.start.dtype
+        self.atoms = [zeros(room, kind) for _ in range(self.size)]
+        self.currents = zeros((self.size, 8), np.int64)
         self.origin = problem.shared.astype(np.float64, copy=False)
         self.rows = np.arange(len(problem.shared))
         self.no_gaps = np.zeros(0)
@@ -47,8 +63,23 @@ class Certifier:
     def rebuild(self, state: State) -> tuple[np.ndarray, float]:
         """Return v0 + A x in double precision, and <c, x>."""
         exact = self.problem.shared.astype(np.float64)
+        parts = [exact]
+        for _ in range(min(self.size, MOST_BYTES // exact.nbytes) - 1):
+            parts.append(np.zeros_like(exact))
+
+        def work(t: int) -> float:
+            first, last = self._share(t, len(parts))
+            kernel = self.kernels.rebuild
+            return self.guard(state, t, kernel, state.blocks, first, last, parts[t])
+
+        linear = sum(self.crew.run(work, len(parts)))
+        for part in parts[1:]:
+            exact += part
+        return exact, linear
+
+    def _share(self, t: int, size: int) -> tuple[int, int]:
         n = self.problem.n_blocks
-        return exact, self.guard(state, self.kernels.rebuild, state.blocks, n, exact)
+        return t * n // size, (t + 1) * n // size
 
     def certify(self, state: State, stop: Callable[[], bool]) -> Certificate | None:
         """Bound f(x) - f* for the x of `state`; None if `stop()` said so on the way."""
@@ -78,26 +109,50 @@ class Certifier:
         self.seconds = time.perf_counter() - begin
         return Certificate(objective, gap, float(drift), shared, best, averaged, gaps)
 
-    def oracle_values(self, state: State, shared, exact, first, last, gaps) -> float:
+    def oracle_values(
+        self, state: State, shared, exact, first, last, gaps, t: int = 0
+    ) -> float:
         """Return the sum over blocks [first, last) of min <s_(i), grad_i f>."""
-        current, kernel = state.counts[CURRENT:], self.kernels.oracle_values
-        args = (state.blocks, first, last, self.atom, current, self.work, gaps)
-        return self.guard(state, kernel, shared, exact, *args)
+        kernel, blocks = self.kernels.oracle_values, state.blocks
+        if self.size > 1:
+            blocks = self.problem.store.for_worker(blocks)
+        scratch = (self.atoms[t], self.currents[t], self.works[t], gaps)
+        args = (shared, exact, blocks, first, last, *scratch)
+        return self.guard(state, t, kernel, *args)
 
     def _pass(self, state, shared, exact, stop, gaps) -> tuple[float, ...] | None:
         """Return g(v), <grad g(v), v - v0>, the oracle's sum, and their size."""
-        least, first, n = 0.0, 0, self.problem.n_blocks
-        while first < n:
-            if stop():
-                return None
-            last = min(first + max(1, int(self._rate * SLICE_SECONDS)), n)
-            begin = time.perf_counter()
-            least += self.oracle_values(state, shared, exact, first, last, gaps)
-            spent = time.perf_counter() - begin
-            self._rate = max((last - first) / max(spent, 1e-6), 1.0)
-            first = last
+        over = [False]
+
+        def work(t: int) -> float:
+            least, rate = 0.0, self._rate
+            first, end = self._share(t, self.size)
+            while first < end and not over[0]:
+                if self.size == 1 and stop():
+                    over[0] = True
+                    break
+                last = min(first + max(1, int(rate * SLICE_SECONDS)), end)
+                begin = time.perf_counter()
+                args = (state, shared, exact, first, last, gaps, t)
+                least += self.oracle_values(*args)
+                rate = max((last - first) / max(time.perf_counter() - begin, 1e-6), 1.0)
+                first = last
+            if t == 0:
+                self._rate = rate
+            return least
+
+        def pulse() -> None:
+            over[0] = over[0] or stop()
+
+        def give_up() -> None:
+            over[0] = True
+
+        least = sum(self.crew.run(work, self.size, stop=give_up, pulse=pulse))
+        if over[0]:
+            return None
         kernel = self.kernels.evaluate
-        value, inner, whole = self.guard(state, kernel, exact, self.origin, self.rows)
+        args = (exact, self.origin, self.rows)
+        value, inner, whole = self.guard(state, 0, kernel, *args)
         size = abs(inner) + abs(least) + 1e-3 * abs(whole)
         return float(value), float(inner), float(least), size
 
@@ -111,11 +166,12 @@ class Certifier:
                 state,
             )
 
-    def guard(self, state: State, kernel: Callable, *args: Any) -> Any:
-        """Call a kernel; name the block in what it raises."""
+    def guard(self, state: State, t: int, kernel: Callable, *args: Any) -> Any:
+        """Call a kernel as thread t; name the block in what it raises."""
         try:
             result = kernel(self.problem.data, *args)
         except Exception as error:
+            state.counts[CURRENT] = self.currents[t, 0]
             raise failure(self.problem, state, error) from error
         if isinstance(result, float) and math.isnan(result):
             raise OracleError(

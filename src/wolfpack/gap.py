@@ -16,6 +16,7 @@ keeps is biased low by stale atoms; it may start such a pass, never replace it.
 
 import numpy as np
 
+from wolfpack._borrow import borrow
 from wolfpack._compile import entry
 from wolfpack._slots import HAS_VALUE, RESCORE, oracle, score, slope, value
 from wolfpack.stores.atoms import expand, is_inside, prepare
@@ -29,6 +30,13 @@ def oracle_values(data, shared, exact, blocks, first, last, atom, current, work,
     from `exact`, the same v in double precision. Where `gaps` is not empty, each
     block's own gap goes there.
     """
+    data, shared, exact, blocks = (
+        borrow(data),
+        borrow(shared),
+        borrow(exact),
+        borrow(blocks),
+    )
+    atom, current, work, gaps = borrow(atom), borrow(current), borrow(work), borrow(gaps)
     total = 0.0
     for i in range(first, last):
         current[0] = i
@@ -42,10 +50,11 @@ def oracle_values(data, shared, exact, blocks, first, last, atom, current, work,
 
 
 @entry
-def rebuild(data, blocks, n_blocks, out):
-    """Add A x to `out`, which holds v0, in double precision; return <c, x>."""
+def rebuild(data, blocks, first, last, out):
+    """Add A_i x_(i) of blocks [first, last) to `out`; return their <c_i, x_(i)>."""
+    data, blocks, out = borrow(data), borrow(blocks), borrow(out)
     linear = 0.0
-    for i in range(n_blocks):
+    for i in range(first, last):
         linear += expand(data, blocks, i, out)
     return linear
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from wolfpack import _compile, _slots, gap, steps
 from wolfpack._records import canonical
-from wolfpack.engines import serial
+from wolfpack.engines import direct, merge, rounds, serial, server, workers
 from wolfpack.stores import atoms, vectors
 
 REQUIRED = ("oracle", "score", "add", "slope")
@@ -32,6 +32,9 @@ OPTIONAL = (
     "spread",
     "curvature",
 )
+
+
+LOOPS = (steps, gap, serial, workers, merge, direct, server, rounds)
 
 
 class ProblemError(ValueError):
@@ -180,7 +183,7 @@ class Problem:
             "HAS_MINIMISER": self.minimiser is not None,
             "QUADRATIC": self.quadratic,
         }
-        return _compile.specialise([self.store, steps, gap, serial], names)
+        return _compile.specialise([self.store, *LOOPS], names)
 
     def check(self) -> None:
         """Try every function on a few blocks, with bounds checking on.

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from wolfpack.state import State
 
 if TYPE_CHECKING:
@@ -47,6 +49,27 @@ class TraceRow(NamedTuple):
     drift: float
     seconds: float
     wall_seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Delay:
+    """How old v was when the updates of a run were computed, in updates.
+
+    `histogram[d]` counts those of delay d; its last entry those of 255 and more.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> Y, _, _ = wolfpack.make_piecewise(n=100, d=3)
+    >>> problem = wolfpack.group_fused_lasso(Y, alpha=0.5)
+    >>> result = wolfpack.solve(problem, engine=wolfpack.Threads(2), tol=0.01)
+    >>> result.delay.mean <= result.delay.maximum
+    True
+    """
+
+    mean: float
+    maximum: int
+    histogram: np.ndarray = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -102,8 +125,13 @@ class Result:
         Why the run stopped.
     epochs, n_updates, n_oracle_calls
         Passes k tau / n, updates k, and oracle calls of the updates.
-    n_collisions, n_dropped, delay
-        What asynchronous engines add; 0 and None where nothing is delayed.
+    n_collisions, n_dropped, n_lost : int
+        Updates that overwrote another of the same batch, that were older than half of
+        all versions, and that a worker with `return_probability` did not report.
+    delay : Delay or None
+        How old v was when updates were computed; None where nothing is delayed.
+    n_workers, bytes_per_worker : int
+        Workers, and the memory that each took for itself.
     seconds, wall_seconds : float
         Time spent on updates alone, and in all.
     averaged : bool
@@ -142,7 +170,10 @@ class Result:
     state: State = field(repr=False)
     n_collisions: int = 0
     n_dropped: int = 0
-    delay: Any = None
+    n_lost: int = 0
+    delay: Delay | None = None
+    n_workers: int = 1
+    bytes_per_worker: int = 0
 
     @property
     def converged(self) -> bool:

@@ -10,6 +10,8 @@ from wolfpack import sampling as samplers
 from wolfpack._interrupt import Interrupt
 from wolfpack._run import Options, Run
 from wolfpack.engines.serial import Plan, Serial
+from wolfpack.engines.sync import Sync
+from wolfpack.engines.threads import Threads
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result
 from wolfpack.state import State
@@ -19,8 +21,8 @@ from wolfpack.steps import CONSTANT, LINE, OPEN_LOOP
 def solve(
     problem: Problem,
     *,
-    engine: Serial | None = None,
-    batch_size: int = 1,
+    engine: Serial | Threads | Sync | None = None,
+    batch_size: int | None = None,
     step: Literal["line", "open-loop", "exact"] | float = "line",
     sampling: Literal["uniform", "permutation", "gap"] = "uniform",
     averaging: bool = False,
@@ -38,10 +40,11 @@ def solve(
     ----------
     problem : Problem
         What to minimise.
-    engine : Serial, optional
-        Who runs it. Default: `Serial()`.
-    batch_size : int
-        Blocks per update, tau in the paper: 1 is BCFW, n batch Frank-Wolfe.
+    engine : Serial, Threads or Sync, optional
+        Who runs it. Default: `Serial()`; `Threads()` uses all cores.
+    batch_size : int, optional
+        Blocks per update, tau in the paper: 1 is BCFW, n batch Frank-Wolfe. Default:
+        what the engine finds best, 1 for `Serial`.
     step : "line", "open-loop", "exact" or a number
         gamma in the paper: an exact line search (jointly over the batch), the paper's
         2 n tau / (tau^2 k + 2 n) clipped to 1, a line search towards the minimiser of
@@ -68,7 +71,8 @@ def solve(
     start : State, optional
         Go on from there: `result.state`, or `State.load(path)`.
     rng : numpy Generator or int, optional
-        The source of randomness. The same seed gives the same bits.
+        The source of randomness. The same seed gives the same bits with `Serial` and
+        `Sync`, and not with `Threads`, whose threads meet by chance.
 
     Returns
     -------
@@ -104,16 +108,17 @@ def solve(
         raise TypeError(f"engine must be an engine like Serial(), not {engine!r}.")
     if not problem.checked:
         problem.check()
+    engine = Serial() if engine is None else engine
     options = _validate(
         problem, batch_size, step, sampling, averaging, tol, max_epochs, max_seconds,
-        check_every,
+        check_every, engine,
     )  # fmt: skip
     generator = _generator(rng)
     if start is None:
         state = State.begin(problem, options, generator)
     else:
         state = State.resume(problem, start, options, generator)
-    run = Run(problem, engine or Serial(), state, options, callback)
+    run = Run(problem, engine, state, options, callback)
     with Interrupt() as interrupt:
         return run.to_the_end(interrupt)
 
@@ -128,9 +133,10 @@ def _validate(
     max_epochs,
     max_seconds,
     check_every,
+    engine=Serial(),
 ) -> Options:
     n = problem.n_blocks
-    if not (_is_int(batch_size) and 1 <= batch_size <= n):
+    if batch_size is not None and not (_is_int(batch_size) and 1 <= batch_size <= n):
         raise ValueError(
             f"batch_size must be an integer from 1 to the number of blocks, {n}; "
             f"given was {batch_size!r}."
@@ -169,9 +175,13 @@ def _validate(
         exact=step == "exact",
     )
     limit = math.inf if max_seconds is None else max_seconds
-    return Options(
-        int(batch_size), averaging, sampling, plan, tol, max_epochs, limit, check_every
-    )
+    asked = None if batch_size is None else int(batch_size)
+    options = Options(
+        engine.unit(asked, n), asked, averaging, sampling, step, plan, tol, max_epochs,
+        limit, check_every,
+    )  # fmt: skip
+    engine.refuse(problem, options)
+    return options
 
 
 def _generator(rng: np.random.Generator | int | None) -> np.random.Generator:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from wolfpack import sampling
+from wolfpack._memory import copy
 from wolfpack.engines.serial import CALLS, UPDATES
 from wolfpack.problem import Problem
 from wolfpack.stores import atoms, vectors
@@ -94,7 +95,7 @@ class State:
             fingerprint=problem.fingerprint,
             offsets=problem.offsets,
             blocks=blocks,
-            shared=problem.shared.copy(),
+            shared=copy(problem.shared),
             average=_average(problem.shared, options.averaging),
             sampler=sampling.create(problem.n_blocks, options.sampling),
             rng=rng,
@@ -103,7 +104,8 @@ class State:
         )
         state.counts[CHECKED] = -1
         exact = problem.shared.astype(np.float64)
-        problem.kernels().rebuild(problem.data, blocks, problem.n_blocks, exact)
+        n = problem.n_blocks
+        problem.kernels().rebuild(problem.data, blocks, 0, n, exact)
         state.shared[...] = exact
         return state
 
@@ -140,7 +142,7 @@ class State:
             fingerprint=start.fingerprint,
             offsets=start.offsets,
             blocks=blocks,
-            shared=start.shared.copy(),
+            shared=copy(start.shared),
             average=average,
             sampler=sampler,
             rng=generator,

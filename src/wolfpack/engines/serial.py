@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
 from wolfpack._slots import (
     HAS_CONTAINS,
@@ -55,13 +56,24 @@ class Serial:
     Serial()
     """
 
+    reproducible = True
+    size = 1
+
+    def unit(self, asked: int | None, n_blocks: int) -> int:
+        """Return the blocks of one update."""
+        return asked or 1
+
+    def refuse(self, problem, options) -> None:
+        """Every problem can be solved this way."""
+
     def prepare(self, problem, options):
         """Return the scratch memory of one run."""
         return Scratch.create(problem, options.batch_size)
 
-    def advance(self, run, until: int) -> int:
-        """Make updates until `until` of them are done; return why it ended."""
+    def advance(self, run, calls: int) -> int:
+        """Make updates for so many oracle calls; return why it ended."""
         state, options = run.state, run.options
+        until = state.n_updates + calls // options.batch_size
         return run.kernels.run(
             run.problem.data,
             state.shared,
@@ -88,6 +100,15 @@ class Scratch(NamedTuple):
     rows: np.ndarray  # where it is not zero
     own_rows: np.ndarray  # those of one block
     stamps: np.ndarray  # which update met a row last
+
+    @property
+    def in_flight(self) -> int:
+        """The most blocks that may be on their way at once."""
+        return self.chosen.size
+
+    def report(self) -> dict:
+        """Return what a `Result` says about workers."""
+        return {}
 
     @classmethod
     def create(cls, problem, batch_size: int) -> "Scratch":
@@ -132,6 +153,9 @@ def run(
     until,
 ):
     """Update until `counts[UPDATES]` is `until`; return why it ended."""
+    data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
+    average, sampler, scratch = borrow(average), borrow(sampler), borrow(scratch)
+    counts, sums, work = borrow(counts), borrow(sums), borrow(work)
     chosen, atoms, gaps = scratch.chosen, scratch.atoms, scratch.gaps
     direction = scratch.direction
     tau = chosen.size

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfpack._compile import specialise
+from wolfpack._memory import copy, zeros
 from wolfpack.problem import Problem
 from wolfpack.problems import _chain_kernels, _viterbi
 from wolfpack.problems._sequences import pack_features, pack_labels
@@ -155,7 +156,7 @@ def _problem(
     per_block = np.diff(data.feature_begin[data.begin])
     return Problem(
         data=data,
-        shared=np.zeros((n_rows, data.width), np.float32),
+        shared=zeros((n_rows, data.width), np.float32),
         start=data.labels,
         offsets=data.begin,
         oracle=kernels.oracle,
@@ -181,15 +182,15 @@ def make_work(data: Chains) -> Work:
     """Return scratch memory for the longest sequence."""
     size = int(np.diff(data.begin).max()) * data.width
     return Work(
-        theta=np.zeros(size, np.float32),
-        best=np.zeros(size, np.float32),
-        reached=np.zeros(size, np.float32),
-        marginals=np.zeros(size, np.float32),
-        changed=np.zeros(size // data.width, np.int64),
-        pairs=np.zeros(data.n_labels * data.width, np.float32),
-        pair_rows=np.zeros(data.n_labels + 1, np.int64),
-        is_pair_row=np.zeros(data.n_labels, np.int64),
-        counts=np.zeros(2, np.int64),
+        theta=zeros(size, np.float32),
+        best=zeros(size, np.float32),
+        reached=zeros(size, np.float32),
+        marginals=zeros(size, np.float32),
+        changed=zeros(size // data.width, np.int64),
+        pairs=zeros(data.n_labels * data.width, np.float32),
+        pair_rows=zeros(data.n_labels + 1, np.int64),
+        is_pair_row=zeros(data.n_labels, np.int64),
+        counts=zeros(2, np.int64),
     )
 
 
@@ -259,7 +260,7 @@ def layout(
         gram_begin=np.zeros(0, np.int64),
         share=np.zeros(n),
         cost=np.zeros(n, np.float32),
-        pad=pad.astype(np.float32),
+        pad=copy(pad, np.float32),
         alpha=1.0,
         n_labels=n_labels,
         width=width,

@@ -16,6 +16,7 @@ from wolfpack._slots import add, contains, score
 
 NEGLIGIBLE = 1e-10
 FIRST_ROOM = 4
+SPARE_LISTS = 16  # doublings of the longest list that fit at least, a block in flight
 SPARE = 8  # entries behind the last atom: it may be read eight at a time
 
 # Columns of `place`.
@@ -78,8 +79,8 @@ def grow(blocks: Atoms, batch_size: int) -> Atoms:
     weights, atoms = _copy(blocks, place)
     top = _top(place)
     entries, slots, size, room = (int(x) for x in top)
-    new_weights = np.empty(2 * slots + 4 * batch_size * room, weights.dtype)
-    n_entries = 2 * entries + 4 * batch_size * room * size + SPARE
+    new_weights = np.empty(2 * slots + SPARE_LISTS * batch_size * room, weights.dtype)
+    n_entries = 2 * entries + SPARE_LISTS * batch_size * room * size + SPARE
     new_atoms = np.empty(n_entries, atoms.dtype)
     new_weights[:slots] = weights
     new_atoms[:entries] = atoms
@@ -127,6 +128,17 @@ def has_room(blocks, batch_size):
         blocks.top[1] + slots <= blocks.weights.size
         and blocks.top[0] + slots * blocks.top[2] + SPARE <= blocks.atoms.size
     )
+
+
+def for_worker(blocks: Atoms) -> Atoms:
+    """Return the store as one of several threads may use it."""
+    return blocks
+
+
+@jit
+def is_full(blocks, i):
+    """Return whether the list of block i would have to grow for one more atom."""
+    return blocks.place[i, COUNT] == blocks.place[i, ROOM]
 
 
 @jit

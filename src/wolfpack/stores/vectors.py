@@ -39,6 +39,17 @@ def unpack(arrays: dict[str, np.ndarray], offsets: None, batch_size: int) -> Vec
     return create(np.ascontiguousarray(arrays["points"]), None, batch_size)
 
 
+def for_worker(blocks: Vectors) -> Vectors:
+    """Return the store as one of several threads may use it: with its own scratch."""
+    return blocks._replace(difference=np.zeros_like(blocks.difference))
+
+
+@jit
+def is_full(blocks, i):
+    """Return whether x_(i) needs more room: never."""
+    return False
+
+
 @jit
 def has_room(blocks, batch_size):
     """Return whether an update of `batch_size` blocks fits: always."""

@@ -1,0 +1,84 @@
+"""Threads that do one thing together and are all joined before anybody goes on."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+PULSE_SECONDS = 0.05
+
+
+class Crew:
+    """`size` threads; as a context manager it holds BLAS to one thread meanwhile."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> "Crew":
+        if self.size > 1:
+            _blas.hold()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+        if self.size > 1:
+            _blas.let_go()
+
+    def run(
+        self,
+        task: Callable[[int], Any],
+        count: int | None = None,
+        stop: Callable[[], None] = lambda: None,
+        pulse: Callable[[], Any] = lambda: None,
+    ) -> list[Any]:
+        """Return [task(0), ..., task(count - 1)], all of them at once.
+
+        This thread waits, and calls `pulse` meanwhile. If one of them raises, `stop`
+        is called to make the others return, and then the error is raised here.
+        """
+        count = self.size if count is None else count
+        if count == 1 and self.size == 1:
+            return [task(0)]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.size + 1, "wolfpack")  # and a server
+        futures = [self._pool.submit(task, t) for t in range(count)]
+        try:
+            left = set(futures)
+            while left:
+                done, left = wait(left, PULSE_SECONDS, FIRST_EXCEPTION)
+                if any(future.exception() for future in done):
+                    stop()
+                pulse()
+        except BaseException:  # raised by `pulse`
+            stop()
+            wait(futures)
+            raise
+        return [future.result() for future in futures]
+
+
+class _Blas:
+    """One BLAS thread a worker, for as long as any crew is at work."""
+
+    def __init__(self) -> None:
+        self._lock, self._count, self._limits = threading.Lock(), 0, None
+
+    def hold(self) -> None:
+        with self._lock:
+            if self._count == 0:
+                self._limits = threadpool_limits(1, "blas")
+            self._count += 1
+
+    def let_go(self) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0 and self._limits is not None:
+                self._limits.restore_original_limits()
+                self._limits = None
+
+
+_blas = _Blas()

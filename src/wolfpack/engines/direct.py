@@ -1,0 +1,163 @@
+"""Algorithm 3 of the paper: workers that write straight into the one v.
+
+No copy of v, no lock, one block at a time: a step adds its change to v element by
+element, atomically, where it is not zero. So it costs what it touches, however large v
+is. With a line search gamma is exact for v as it is when the oracle has returned; the
+few steps that other workers make in that very moment are not in it. How much they
+disturb is measured by looking again after the step, and steps are damped by it:
+
+    eta = 1 / (1 + R),   R = (change of the slope by others) / (slope), at eta = 1
+
+`lock-free` is this way for any problem, `merge` for problems whose blocks touch few
+rows of v. A v that is read while others write mixes versions, which the analysis of
+delays (Theorem 4) does not cover.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wolfpack._atomics import fetch_add, load_acquire
+from wolfpack._borrow import borrow
+from wolfpack._compile import entry, jit
+from wolfpack._slots import HAS_CURVATURE, QUADRATIC, curvature, slope
+from wolfpack.engines.serial import DONE, NOT_A_NUMBER, meet_rows
+from wolfpack.engines.workers import (
+    CALLED,
+    CLASHES,
+    DAMPING,
+    FALLS,
+    KEPT,
+    PROMISED,
+    STAMP,
+    VERSION,
+    call_oracle,
+    claim,
+    disclaim,
+    halt,
+    is_finite,
+    is_lost,
+    is_over,
+    is_too_late,
+    lacks_room,
+    note_delay,
+    report,
+    see_gap,
+    settle,
+)
+from wolfpack.steps import CONSTANT, LINE, OPEN_LOOP, closed_form, line_search, open_loop
+from wolfpack.stores.atoms import prepare, spread
+
+LOOK_AGAIN = 8  # every so many steps
+MEMORY = 0.95
+
+
+class Own(NamedTuple):
+    """What one worker of `direct` has for itself; see `serial.Scratch`."""
+
+    atom: np.ndarray
+    direction: np.ndarray
+    rows: np.ndarray
+    own_rows: np.ndarray
+    stamps: np.ndarray
+    cell: np.ndarray  # one number, in the precision of v
+
+
+@entry
+def direct_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan, duty):
+    """Step until enough calls are made in all, or somebody stops."""
+    data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
+    team, mine, work = borrow(team), borrow(mine), borrow(work)
+    tally, sums = borrow(tally), borrow(sums)
+    control, atom, direction = team.control, mine.atom, mine.direction
+    fresh = 0
+    while not is_over(team) and not lacks_room(blocks, team, duty):
+        i = claim(team, plan, sums, rng)
+        seen = load_acquire(control, VERSION)
+        ended = call_oracle(data, shared, blocks, i, atom, work, plan, duty, rng, tally)
+        if ended == DONE and is_lost(duty, rng, tally):
+            disclaim(team, i)
+            continue
+        gap = prepare(data, shared, blocks, i, atom, work)
+        if ended != DONE or not is_finite(gap):
+            halt(team, ended if ended != DONE else NOT_A_NUMBER, i)
+            return
+        tally[STAMP] += 1
+        linear = spread(data, blocks, i, atom, 1.0, direction, work)
+        n_rows = meet_rows(data, i, mine, 0, tally[STAMP], work)
+        rows = mine.rows[:n_rows]
+        version = fetch_add(control, VERSION, 1)
+        if is_too_late(tally, version - seen, version):
+            clear(direction, rows)
+            disclaim(team, i)
+            fresh = report(team, duty, tally, fresh, 1)
+            continue
+        bend = 0.0
+        if plan.rule == LINE and HAS_CURVATURE:
+            bend = curvature(data, blocks, i, atom, work)
+        gamma = walk(data, shared, mine, rows, linear, bend, version, tally, sums, plan)
+        clear(direction, rows)
+        if not gamma >= 0.0:
+            halt(team, NOT_A_NUMBER, i)
+            return
+        settle(blocks, team, i, atom, gamma)
+        disclaim(team, i)
+        see_gap(team, plan, sums, i, gap)
+        note_delay(tally, version - seen)
+        fresh = report(team, duty, tally, fresh, 1)
+    fetch_add(control, CALLED, fresh)
+
+
+@jit
+def walk(data, shared, mine, rows, linear, bend, version, tally, sums, plan):
+    """Move v along the direction; return gamma."""
+    direction, cell = mine.direction, mine.cell
+    if plan.rule == OPEN_LOOP:
+        return add_to(shared, direction, rows, open_loop(plan.n_blocks, 1, version), cell)
+    if plan.rule == CONSTANT:
+        return add_to(shared, direction, rows, plan.step_size, cell)
+    if HAS_CURVATURE:
+        fall = -slope(data, shared, direction, rows, 0.0) - linear
+        full = closed_form(fall, bend)
+    else:
+        full, at_zero = line_search(data, shared, direction, rows, linear)
+        fall = -at_zero
+        bend = fall / full if full > 0.0 else 0.0
+    eta = sums[DAMPING]
+    gamma = add_to(shared, direction, rows, eta * full, cell)
+    if gamma > 0.0 and tally[STAMP] % LOOK_AGAIN == 0 and QUADRATIC:
+        after = slope(data, shared, direction, rows, 0.0) + linear
+        clash = after + fall - gamma * bend  # what others changed meanwhile
+        sums[FALLS] = MEMORY * sums[FALLS] + full * fall
+        sums[CLASHES] = MEMORY * sums[CLASHES] + full * clash
+        if sums[FALLS] > 0.0:
+            sums[DAMPING] = 1.0 / (1.0 + max(0.0, sums[CLASHES] / sums[FALLS] / eta))
+        sums[PROMISED] += full * fall
+        sums[KEPT] += full * (fall - max(0.0, clash))
+    return gamma
+
+
+@jit
+def add_to(shared, direction, rows, gamma, cell):
+    """v <- v + gamma direction, element by element; return gamma."""
+    if not gamma > 0.0:
+        return gamma
+    width = direction.size // len(direction)
+    flat, change = shared.reshape(shared.size), direction.reshape(shared.size)
+    cell[0] = gamma
+    scale = cell[0]
+    for r in rows:
+        for k in range(r * width, (r + 1) * width):
+            if change[k] != 0.0:
+                fetch_add(flat, k, scale * change[k])
+    return gamma
+
+
+@jit
+def clear(direction, rows):
+    """Zero the direction where it is not."""
+    width = direction.size // len(direction)
+    change = direction.reshape(direction.size)
+    for r in rows:
+        for k in range(r * width, (r + 1) * width):
+            change[k] = 0.0

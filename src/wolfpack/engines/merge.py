@@ -1,0 +1,204 @@
+"""`merge`: workers step on private copies of v, and put them together exactly.
+
+A worker takes B blocks that nobody else holds, steps on each against a private copy of
+v, and then merges under a lock, with one exact line search along all that it changed,
+
+    theta = argmin over [0, 1] of f(x + theta d),   v <- v + theta A d
+
+against the v of that moment. Its blocks move by theta gamma_i. So f never rises,
+whatever the others did meanwhile; adding without the search diverges from a few
+threads on.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wolfpack._atomics import acquire, fetch_add, prefetch, release
+from wolfpack._borrow import borrow
+from wolfpack._compile import entry, jit
+from wolfpack._slots import HAS_CURVATURE, QUADRATIC, curvature, slope
+from wolfpack.engines.serial import DONE, NOT_A_NUMBER
+from wolfpack.engines.workers import (
+    CALLED,
+    HALT,
+    KEPT,
+    LOCK,
+    PROMISED,
+    VERSION,
+    call_oracle,
+    claim,
+    disclaim,
+    halt,
+    is_finite,
+    is_lost,
+    is_over,
+    lacks_room,
+    note_delay,
+    report,
+    see_gap,
+    settle,
+)
+from wolfpack.steps import CONSTANT, closed_form, line_search
+from wolfpack.stores.atoms import prepare, spread
+
+LINE_BYTES = 64
+
+
+class Mine(NamedTuple):
+    """What one worker of `merge` has for itself."""
+
+    chosen: np.ndarray
+    atoms: np.ndarray
+    gammas: np.ndarray
+    shared: np.ndarray  # its own v
+    base: np.ndarray  # v as it was when last pulled
+    direction: np.ndarray  # what it wants to change in v
+    trial: np.ndarray  # the same for one block, where there is no curvature
+    rows: np.ndarray
+    cell: np.ndarray  # one number, in the precision of v
+
+
+@entry
+def merge_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan, duty):
+    """Step and merge until enough calls are made in all, or somebody stops."""
+    data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
+    team, mine, work = borrow(team), borrow(mine), borrow(work)
+    tally, sums = borrow(tally), borrow(sums)
+    chosen, atoms, gammas = mine.chosen, mine.atoms, mine.gammas
+    direction, own = mine.direction, mine.shared
+    batch = duty.batch
+    target = direction if batch == 1 else own
+    seen = pull(shared, mine, team)
+    fresh = 0
+    while seen >= 0 and not is_over(team) and not lacks_room(blocks, team, duty):
+        linear, promise, bend = 0.0, 0.0, 0.0
+        count = 0
+        while count < batch:
+            i = claim(team, plan, sums, rng)
+            atom = atoms[count]
+            ended = call_oracle(
+                data, own, blocks, i, atom, work, plan, duty, rng, tally
+            )
+            if ended == DONE and is_lost(duty, rng, tally):
+                disclaim(team, i)
+                if is_over(team):
+                    break
+                continue
+            gap = prepare(data, own, blocks, i, atom, work)
+            gamma = -1.0
+            if ended == DONE and is_finite(gap):
+                gamma, bend = step(data, blocks, mine, i, atom, gap, work, plan)
+            if not gamma >= 0.0:
+                halt(team, ended if ended != DONE else NOT_A_NUMBER, i)
+                return
+            linear += spread(data, blocks, i, atom, gamma, target, work)
+            bend *= gamma * gamma
+            promise += gamma * gap - 0.5 * bend
+            chosen[count], gammas[count] = i, gamma
+            see_gap(team, plan, sums, i, gap)
+            count += 1
+        if batch > 1:
+            subtract(own, mine.base, direction)
+        if QUADRATIC and not (HAS_CURVATURE and batch == 1):
+            # The curvature needs no v, and so no lock.
+            bend = slope(data, own, direction, mine.rows, 1.0)
+            bend -= slope(data, own, direction, mine.rows, 0.0)
+        theta, version = merge(data, shared, mine, linear, bend, team, sums, batch)
+        if not theta >= 0.0:
+            if theta == theta:  # somebody else stopped it
+                break
+            halt(team, NOT_A_NUMBER, chosen[0])
+            return
+        sums[PROMISED] += promise
+        note_delay(tally, version - seen)
+        seen = version + 1
+        for j in range(count):
+            settle(blocks, team, chosen[j], atoms[j], theta * gammas[j])
+            disclaim(team, chosen[j])
+        fresh = report(team, duty, tally, fresh, count)
+    fetch_add(team.control, CALLED, fresh)
+
+
+@jit
+def step(data, blocks, mine, i, atom, gap, work, plan):
+    """Return gamma for block i on the private v, and the curvature along it."""
+    if plan.rule == CONSTANT:
+        return plan.step_size, 0.0
+    if HAS_CURVATURE:
+        bend = curvature(data, blocks, i, atom, work)
+        return closed_form(gap, bend), bend
+    trial = mine.trial
+    linear = spread(data, blocks, i, atom, 1.0, trial, work)
+    gamma, at_zero = line_search(data, mine.shared, trial, mine.rows, linear)
+    trial[...] = 0.0
+    # Where gamma < 1 the slope vanishes there; at 1 the curvature is at most this.
+    return gamma, -at_zero / gamma if gamma > 0.0 else 0.0
+
+
+@jit
+def flatten(array):
+    """View an array as one row of numbers."""
+    return array.reshape(array.size)
+
+
+@jit
+def subtract(own, base, direction):
+    """direction <- own - base."""
+    left, right, change = flatten(own), flatten(base), flatten(direction)
+    for k in range(change.size):
+        change[k] = left[k] - right[k]
+
+
+@jit
+def merge(data, shared, mine, linear, bend, team, sums, batch):
+    """Add the private change to v as far as it helps; return theta, and the version.
+
+    theta is -1 where the run was stopped before.
+    """
+    flat, own = flatten(shared), flatten(mine.shared)
+    base, change = flatten(mine.base), flatten(mine.direction)
+    control, cell, rows = team.control, mine.cell, mine.rows
+    if not acquire(control, LOCK, control, HALT):
+        return -1.0, 0
+    for k in range(0, flat.size, LINE_BYTES // cell.itemsize):
+        prefetch(flat, k)  # to write: or each line would be asked for twice
+    if QUADRATIC:
+        fall = -slope(data, shared, mine.direction, rows, 0.0) - linear
+        theta = closed_form(fall, bend)
+        sums[KEPT] += theta * (fall - 0.5 * theta * bend)
+    else:
+        theta, at_zero = line_search(data, shared, mine.direction, rows, linear)
+        sums[KEPT] -= 0.5 * theta * at_zero
+    cell[0] = theta
+    scale = cell[0]
+    for k in range(own.size):
+        flat[k] += scale * change[k]
+        own[k] = flat[k]
+    version = control[VERSION]
+    control[VERSION] = version + 1
+    release(control, LOCK)
+    if batch > 1:
+        for k in range(own.size):
+            base[k] = own[k]
+    else:
+        for k in range(own.size):
+            change[k] = 0.0
+    return theta, version
+
+
+@jit
+def pull(shared, mine, team):
+    """Copy v into the private one; return its version, or -1 if it is all over."""
+    if not acquire(team.control, LOCK, team.control, HALT):
+        return -1
+    version = team.control[VERSION]
+    flat, own, base = flatten(shared), flatten(mine.shared), flatten(mine.base)
+    change = flatten(mine.direction)
+    for k in range(flat.size):
+        own[k] = flat[k]
+    release(team.control, LOCK)
+    for k in range(flat.size):
+        base[k] = own[k]
+        change[k] = 0.0
+    return version

@@ -1,0 +1,139 @@
+"""SP-BCFW, section 4.3 of the paper: the synchronous parallel engine.
+
+Each of T workers solves tau / T subproblems, and all wait for the slowest before the one
+step of the round. It is the yardstick for the asynchronous engines: one straggler slows
+it down as a whole. The loop is in `rounds`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wolfpack._memory import zeros
+from wolfpack.engines import rounds
+from wolfpack.engines.team import Session, validate_play
+from wolfpack.engines.threads import count_cores
+from wolfpack.engines.workers import WISH
+
+
+@dataclass(frozen=True)
+class Sync:
+    """Threads that wait for each other at every update; the same bits each time.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        T in the paper. Default: all cores that this process may use.
+    oracle_repeats : (int, int)
+        Play a hard oracle: solve each subproblem m times, m uniform in this range.
+    return_probability : float or one a worker
+        Play stragglers: a worker solves until it reports, with this probability.
+
+    Notes
+    -----
+    `batch_size` of `solve` is tau, by default T. The same seed and the same number of
+    workers give the same bits.
+
+    References
+    ----------
+    Wang et al., ICML 2016, section 4.3.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> Y, _, _ = wolfpack.make_piecewise(n=100, d=3)
+    >>> problem = wolfpack.group_fused_lasso(Y, alpha=0.5)
+    >>> result = wolfpack.solve(problem, engine=wolfpack.Sync(2), tol=0.01, rng=0)
+    >>> result.status.name
+    'CONVERGED'
+    """
+
+    n_workers: int | None = None
+    oracle_repeats: tuple[int, int] = (1, 1)
+    return_probability: float | Sequence[float] = 1.0
+
+    reproducible = True
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot run."""
+        validate_play(self)
+
+    @property
+    def size(self) -> int:
+        """The number of workers."""
+        return self.n_workers or count_cores()
+
+    def unit(self, asked: int | None, n_blocks: int) -> int:
+        """Return the blocks of one update."""
+        return asked or min(self.size, n_blocks)
+
+    def refuse(self, problem, options) -> None:
+        """Every problem can be solved this way."""
+
+    def prepare(self, problem, options) -> "SyncSession":
+        """Return the memory of all workers."""
+        return SyncSession(problem, options, self)
+
+    def advance(self, run, calls: int) -> int:
+        """Make so many oracle calls; return why it ended."""
+        return run.scratch.advance(run, calls)
+
+
+class SyncSession(Session):
+    """Workers that meet four times an update."""
+
+    def __init__(self, problem, options, engine) -> None:
+        super().__init__(problem, options, engine, min(engine.size, options.batch_size))
+        self.now = _make_round(problem, options.batch_size, self.n_workers)
+        self.mine = [_make_errand(problem, self.now, t) for t in range(self.n_workers)]
+        self.batch = -(-options.batch_size // self.n_workers)
+
+    def begin(self, run, calls: int) -> None:
+        """Make ready for a slice."""
+        super().begin(run, calls)
+        self.now.flags[:] = 0
+
+    def ask_to_stop(self) -> None:
+        """End the slice soon; the leader tells all at the same meeting."""
+        self.team.control[WISH] = 1
+
+    def work(self, run, t: int, duty) -> None:
+        """Be worker t."""
+        state = run.state
+        run.kernels.sync_worker(
+            run.problem.data, state.shared, self.store.for_worker(state.blocks),
+            state.average, state.sampler, state.rng, self.team, self.now, self.mine[t],
+            self.rngs[t], self.tallies[t], self.sums[t], self.works[t], self.plan, duty,
+            state.n_updates,
+        )  # fmt: skip
+
+
+def _make_round(problem, tau: int, T: int) -> rounds.Round:
+    n_rows, sparse = len(problem.shared), problem.touched is not None
+    n_turns = max(1, (T - 1).bit_length())
+    kind = problem.shared.dtype
+    return rounds.Round(
+        chosen=zeros(tau, np.int64),
+        atoms=zeros((tau, problem.atom_size), problem.start.dtype),
+        gaps=zeros(tau),
+        linears=zeros(T),
+        directions=zeros((T, *problem.shared.shape), kind),
+        rows=zeros((T, n_rows if sparse else 0), np.int64),
+        n_rows=zeros(2 * T + 1, np.int64),
+        total=zeros(problem.shared.shape, kind),
+        total_rows=np.arange(n_rows),
+        stamps=zeros(n_rows if sparse else 0, np.int64),
+        gamma=zeros(1),
+        flags=zeros(n_turns * T * rounds.FLAG_APART, np.int64),
+    )
+
+
+def _make_errand(problem, now: rounds.Round, t: int) -> rounds.Errand:
+    n_rows, sparse = len(problem.shared), problem.touched is not None
+    return rounds.Errand(
+        chosen=zeros(len(now.chosen), np.int64),
+        rows=now.rows[t] if sparse else np.arange(n_rows),
+        own_rows=zeros(problem.max_rows if sparse else 0, np.int64),
+        stamps=zeros(n_rows if sparse else 0, np.int64),
+    )

@@ -1,0 +1,310 @@
+"""AP-BCFW in shared memory: many threads, one v, nobody waits for a slower one.
+
+Appendix B of the paper, with three ways to put the work of the threads together; the
+loops are in `merge`, `direct` and `server`, what they share in `workers`.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from wolfpack._memory import zeros
+from wolfpack.engines import direct, merge, server
+from wolfpack.engines.team import Session, validate_play
+from wolfpack.engines.tuning import Tuner
+from wolfpack.engines.workers import KEPT, PROMISED
+
+MODES = ("merge", "server", "lock-free")
+# Blocks in flight at the start of an automatic batch: what most problems bear.
+FIRST_IN_FLIGHT = 32
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Threads that share v and never wait for each other. Not reproducible.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        T in the paper. Default: all cores that this process may use. More workers
+        than cores work, and gain nothing.
+    mode : "merge", "server" or "lock-free"
+        "merge": each worker steps on blocks of its own, and merges with one exact line
+        search; monotone, and the fastest. Where blocks touch few rows of v, it writes
+        into v directly. "server": Algorithm 2, one more thread gathers minibatches.
+        "lock-free": Algorithm 3, every step adds to v atomically; where v is dense it
+        is slower than one thread (OCR: about a third of `Serial`).
+    oracle_repeats : (int, int)
+        Play a hard oracle: solve each subproblem m times, m uniform in this range.
+    return_probability : float or one a worker
+        Play stragglers: a worker solves, and reports with this probability.
+    line_search : "server" or "workers"
+        In mode "server": who searches. "workers" is the paper's way and unsafe: tau
+        steps that are right one by one overshoot together (on OCR at alpha = 1/n it
+        diverges from 4 workers on). For experiments.
+
+    Notes
+    -----
+    `batch_size` of `solve` is tau: in "merge" the blocks in flight, tau / T a worker
+    (default: adapted to what is measured), in "server" the minibatch (default: T).
+
+    References
+    ----------
+    Wang et al., ICML 2016, Algorithms 2 and 3.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> Y, _, _ = wolfpack.make_piecewise(n=100, d=3)
+    >>> problem = wolfpack.group_fused_lasso(Y, alpha=0.5)
+    >>> result = wolfpack.solve(problem, engine=wolfpack.Threads(2), tol=0.01, rng=0)
+    >>> result.status.name
+    'CONVERGED'
+    """
+
+    n_workers: int | None = None
+    mode: Literal["merge", "server", "lock-free"] = "merge"
+    oracle_repeats: tuple[int, int] = (1, 1)
+    return_probability: float | Sequence[float] = 1.0
+    line_search: Literal["server", "workers"] = "server"
+
+    reproducible = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot run."""
+        validate_play(self)
+        if self.mode not in MODES:
+            raise ValueError(f"mode must be one of {[*MODES]}, not {self.mode!r}.")
+        if self.line_search not in ("server", "workers"):
+            raise ValueError(
+                "line_search must be 'server' or 'workers' (unsafe), not "
+                f"{self.line_search!r}."
+            )
+        if self.line_search == "workers" and self.mode != "server":
+            raise ValueError(
+                f"line_search='workers' is for mode='server'; in {self.mode!r} there is "
+                "no server."
+            )
+
+    @property
+    def size(self) -> int:
+        """The number of workers."""
+        return self.n_workers or count_cores()
+
+    def unit(self, asked: int | None, n_blocks: int) -> int:
+        """Return the blocks of one update."""
+        if self.mode == "server":
+            return asked or min(self.size, n_blocks)
+        if self.mode == "lock-free" and asked not in (None, 1):
+            raise ValueError(
+                "mode='lock-free' moves one block at a time (Algorithm 3); batch_size "
+                f"must be 1 or None, not {asked}."
+            )
+        return 1
+
+    def refuse(self, problem, options) -> None:
+        """Raise if this problem cannot be solved this way."""
+        kind = options.sampling
+        if self.mode == "server" and kind != "uniform":
+            raise ValueError(
+                "mode='server' draws uniformly, as Algorithm 2 does; use "
+                f"sampling='uniform', not {kind!r}, or mode='merge'."
+            )
+        if self.mode != "server" and options.averaging:
+            raise ValueError(
+                f"averaging needs one who sees every update, and mode={self.mode!r} "
+                "has nobody; use mode='server', Sync() or Serial()."
+            )
+        if self.mode == "merge" and options.step == "open-loop":
+            raise ValueError(
+                "mode='merge' searches along each merge; use step='line', or "
+                "mode='server' or 'lock-free' for step='open-loop'."
+            )
+        if self.line_search == "workers" and problem.curvature is None:
+            raise ValueError(
+                "line_search='workers' needs a problem with a curvature function, and "
+                f"{problem.name} has none here."
+            )
+
+    def prepare(self, problem, options) -> Session:
+        """Return the memory of all workers."""
+        if self.mode == "server":
+            return ServerSession(problem, options, self)
+        if self.mode == "merge" and problem.touched is None:
+            return MergeSession(problem, options, self)
+        return DirectSession(problem, options, self)
+
+    def advance(self, run, calls: int) -> int:
+        """Make about so many oracle calls; return why it ended."""
+        return run.scratch.advance(run, calls)
+
+
+def count_cores() -> int:
+    """Return the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class MergeSession(Session):
+    """Workers with a private v each."""
+
+    def __init__(self, problem, options, engine) -> None:
+        asked, n = options.asked, problem.n_blocks
+        n_workers = min(engine.size, n if asked is None else asked)
+        super().__init__(problem, options, engine, n_workers)
+        most = n // self.n_workers
+        self.tuner = None
+        if asked is not None:
+            self.batch = asked // self.n_workers
+        elif self.n_workers == 1:
+            self.batch = min(merge_largest(n), n)
+        else:
+            self.tuner = Tuner(FIRST_IN_FLIGHT // self.n_workers, most)
+            self.batch = self.tuner.batch
+            most = self.tuner.most
+        room = max(self.batch, most if self.tuner else 1)
+        self.mine = [_make_mine(problem, room) for _ in range(self.n_workers)]
+
+    def advance(self, run, calls: int) -> int:
+        """Make about so many oracle calls, and learn from them."""
+        begin, before = time.perf_counter(), run.state.n_oracle_calls
+        self.sums[:, [PROMISED, KEPT]] = 0.0
+        ended = super().advance(run, calls)
+        made, spent = run.state.n_oracle_calls - before, time.perf_counter() - begin
+        promised, kept = self.sums[:, PROMISED].sum(), self.sums[:, KEPT].sum()
+        if self.tuner is not None and made > 4 * self.in_flight and promised > 0:
+            self.tuner.learn(made / spent, kept / promised)
+            self.batch = self.tuner.batch
+        return ended
+
+    def work(self, run, t: int, duty) -> None:
+        """Be worker t."""
+        state = run.state
+        run.kernels.merge_worker(
+            run.problem.data, state.shared, self.store.for_worker(state.blocks),
+            self.team, self.mine[t], self.rngs[t], self.tallies[t], self.sums[t],
+            self.works[t], self.plan, duty,
+        )  # fmt: skip
+
+
+class DirectSession(Session):
+    """Workers that write into the one v."""
+
+    def __init__(self, problem, options, engine) -> None:
+        super().__init__(problem, options, engine, min(engine.size, problem.n_blocks))
+        self.mine = [_make_own(problem) for _ in range(self.n_workers)]
+
+    def work(self, run, t: int, duty) -> None:
+        """Be worker t."""
+        state = run.state
+        run.kernels.direct_worker(
+            run.problem.data, state.shared, self.store.for_worker(state.blocks),
+            self.team, self.mine[t], self.rngs[t], self.tallies[t], self.sums[t],
+            self.works[t], self.plan, duty,
+        )  # fmt: skip
+
+
+class ServerSession(Session):
+    """Workers that push messages, and a server that pops them."""
+
+    def __init__(self, problem, options, engine) -> None:
+        super().__init__(problem, options, engine, engine.size, n_helpers=1)
+        tau = self.batch = options.batch_size
+        self.workers_search = engine.line_search == "workers"
+        if self.workers_search:  # they hold their blocks until the server moved them
+            tau = self.batch = min(tau, problem.n_blocks)
+        self.ring = _make_ring(problem, max(4 * self.n_workers, 2 * tau))
+        self.desk = _make_desk(problem, tau)
+        self.mine = [
+            zeros(problem.atom_size, problem.start.dtype) for _ in range(self.n_workers)
+        ]
+
+    def begin(self, run, calls: int) -> None:
+        """Empty the ring: what was in it when the last slice ended is solved again."""
+        super().begin(run, calls)
+        ring = self.ring
+        ring.ends[:] = 0
+        ring.tickets[:: server.APART] = np.arange(len(ring.blocks))
+
+    def work(self, run, t: int, duty) -> None:
+        """Be worker t, or, behind the last worker, the server."""
+        state, data = run.state, run.problem.data
+        blocks = self.store.for_worker(state.blocks)
+        tally, sums, work = self.tallies[t], self.sums[t], self.works[t]
+        if t == self.n_workers:
+            run.kernels.serve(
+                data, state.shared, blocks, state.average, self.team, self.ring,
+                self.desk, tally, sums, work, self.plan, duty,
+            )  # fmt: skip
+        else:
+            run.kernels.server_worker(
+                data, state.shared, blocks, self.team, self.ring, self.mine[t],
+                self.rngs[t], tally, sums, work, self.plan, duty,
+            )  # fmt: skip
+
+
+def merge_largest(n_blocks: int) -> int:
+    """Return the batch of a worker that is alone: merging costs, and gains nothing."""
+    return max(1, min(64, n_blocks))
+
+
+def _like(problem) -> np.ndarray:
+    return zeros(problem.shared.shape, problem.shared.dtype)
+
+
+def _make_mine(problem, size: int) -> merge.Mine:
+    none = np.zeros((0, *problem.shared.shape[1:]), problem.shared.dtype)
+    return merge.Mine(
+        chosen=zeros(size, np.int64),
+        atoms=zeros((size, problem.atom_size), problem.start.dtype),
+        gammas=zeros(size),
+        shared=_like(problem),
+        base=_like(problem),
+        direction=_like(problem),
+        trial=none if problem.curvature is not None else _like(problem),
+        rows=np.arange(len(problem.shared)),
+        cell=zeros(1, problem.shared.dtype),
+    )
+
+
+def _make_own(problem) -> direct.Own:
+    n_rows, sparse = len(problem.shared), problem.touched is not None
+    return direct.Own(
+        atom=zeros(problem.atom_size, problem.start.dtype),
+        direction=_like(problem),
+        rows=np.arange(n_rows),
+        own_rows=zeros(problem.max_rows if sparse else 0, np.int64),
+        stamps=zeros(n_rows if sparse else 0, np.int64),
+        cell=zeros(1, problem.shared.dtype),
+    )
+
+
+def _make_ring(problem, capacity: int) -> server.Ring:
+    return server.Ring(
+        ends=zeros(16, np.int64),
+        tickets=zeros(capacity * server.APART, np.int64),
+        blocks=zeros(capacity, np.int64),
+        versions=zeros(capacity, np.int64),
+        gammas=zeros(capacity),
+        atoms=zeros((capacity, problem.atom_size), problem.start.dtype),
+    )
+
+
+def _make_desk(problem, tau: int) -> server.Desk:
+    n_rows, sparse = len(problem.shared), problem.touched is not None
+    return server.Desk(
+        chosen=zeros(tau, np.int64),
+        atoms=zeros((tau, problem.atom_size), problem.start.dtype),
+        gammas=zeros(tau),
+        delays=zeros(tau, np.int64),
+        direction=_like(problem),
+        rows=np.arange(n_rows),
+        own_rows=zeros(problem.max_rows if sparse else 0, np.int64),
+        stamps=zeros(n_rows if sparse else 0, np.int64),
+        places=zeros((problem.n_blocks, 2), np.int64),
+    )
