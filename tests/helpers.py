@@ -142,8 +142,9 @@ def random_chains(rng, n, n_labels, lengths, p=4, unit=True):
 def begin_run(problem, batch_size=1, step="line", sampling="uniform", averaging=False):
     """A run that the test drives itself, with no check in between."""
     options = _validate(
-        problem, batch_size, step, sampling, averaging, 0.0, np.inf, None, 1.0
-    )
+        problem, batch_size, step, sampling, averaging, 0.0, np.inf, None, 1.0,
+        wolfpack.Serial(),
+    )  # fmt: skip
     state = State.begin(problem, options, np.random.default_rng(3))
     return Run(problem, wolfpack.Serial(), state, options, None)
 
@@ -152,7 +153,8 @@ def advance(run, updates=1):
     """Make updates; return the blocks and atoms of the last one."""
     until = run.state.n_updates + updates
     while run.state.n_updates < until:
-        if run.engine.advance(run, until) == GROW:
+        calls = (until - run.state.n_updates) * run.options.batch_size
+        if run.engine.advance(run, calls) == GROW:
             grow = run.problem.store.grow
             run.state.blocks = grow(run.state.blocks, run.options.batch_size)
     return run.scratch.chosen.copy(), run.scratch.atoms.copy()

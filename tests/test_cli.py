@@ -12,7 +12,11 @@ from typer.testing import CliRunner
 
 from wolfpack import __version__, make_piecewise
 from wolfpack.cli import app
+from wolfpack.engines.threads import count_cores
 from wolfpack.models import load_model
+
+SERVER = "fit dates --engine threads --mode server"
+LOCK_FREE = "fit dates --engine threads --mode lock-free"
 
 
 def run(*arguments):
@@ -114,6 +118,50 @@ def test_options_reach_the_solver(options):
     assert report["primal"] != json_lines(plain.stdout)[-1]["primal"]
 
 
+SPEAK_OF_DELAY = ("delay_mean", "delay_max", "n_collisions", "n_dropped")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "who"),
+    [
+        ("dates", "", ("serial", None, 1)),
+        ("dates", "threads --workers 2", ("threads", "merge", 2)),
+        ("piecewise", "threads --workers 2 --mode server", ("threads", "server", 2)),
+        ("piecewise", "threads --workers 3 --mode lock-free --sampling uniform",
+         ("threads", "lock-free", 3)),
+        ("piecewise", "sync --workers 2 --batch-size 4", ("sync", None, 2)),
+    ],
+)  # fmt: skip
+def test_every_engine_finds_the_optimum(dataset, options, who):
+    common = ("fit", dataset, "--json", "--tol", "0.001")
+    result = run(*common, *(f"--engine {options}".split() if options else ()))
+    assert result.exit_code == 0
+    report = json_lines(result.stdout)[-1]
+    assert (report["engine"], report.get("mode"), report["workers"]) == who
+    reference = json_lines(run(*common).stdout)[-1]
+    assert report["status"] == "CONVERGED"
+    assert report["dual"] <= reference["primal"]
+    assert reference["dual"] <= report["primal"]
+    delayed = who[0] == "threads"
+    for name in (*SPEAK_OF_DELAY, "bytes_per_worker"):
+        assert (name in report) == delayed
+    if delayed:
+        assert 0 <= report["delay_mean"] <= report["delay_max"]
+        assert report["bytes_per_worker"] > 0
+
+
+def test_workers_are_all_cores_by_default():
+    report = json_lines(run("fit", "dates", "--json", "--engine", "threads").stdout)[-1]
+    assert report["workers"] == count_cores()
+
+
+def test_threads_in_plain_words():
+    options = ("--engine", "threads", "--workers", 2, "--tol", 0.01)
+    result = run("fit", "dates", *options)
+    line = result.stdout.splitlines()[3]
+    assert line.startswith("Workers: 2 (threads, merge). Updates were computed ")
+
+
 def test_limits_have_an_exit_code():
     result = run("fit", "dates", "--max-epochs", 1)
     assert result.exit_code == 3
@@ -138,6 +186,12 @@ def test_limits_have_an_exit_code():
         ("fit dates --alpha -1", "alpha must be a finite number > 0, but is -1"),
         ("fit dates --tol -1", "tol must be a number >= 0"),
         ("fit dates --workers 2", "--engine serial has one worker, not 2"),
+        ("fit dates --mode server", "--mode is for --engine threads; serial has none"),
+        ("fit dates --engine sync --mode merge", "--mode is for --engine threads"),
+        (f"{LOCK_FREE} --batch-size 4", "one block at a time (Algorithm 3)"),
+        ("fit dates --engine threads --averaging", "use mode='server', Sync() or"),
+        ("fit dates --engine threads --step open-loop", "use step='line', or mode="),
+        (f"{SERVER} --sampling gap", "use sampling='uniform', not 'gap'"),
         ("fit dates --save nosuch/model", "there is no folder nosuch"),
         ("fit dates --plot nosuch/plot.png", "there is no folder nosuch"),
         ("fit dates --plot plot.doc", "--plot must end in .png, .pdf or .svg"),
@@ -159,6 +213,8 @@ def test_mistakes_get_one_clear_line(arguments, sentence):
         "nosuch",
         "fit dates --alpha x",
         "fit dates --max-epochs 0",
+        "fit dates --engine nosuch",
+        "fit dates --engine threads --workers 0",
         "fit --nosuch",
     ],
 )
@@ -209,9 +265,12 @@ def test_ocr_is_tested_on_the_other_folds(data_home, monkeypatch):
     assert 0.5 < report["test_score"] < report["train_score"] <= 1
 
 
-def test_interrupt_keeps_the_answer_so_far(data_home, tmp_path):
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+def test_interrupt_keeps_the_answer_so_far(data_home, tmp_path, engine):
     command = [sys.executable, "-m", "wolfpack", "fit", "ocr", "--folds", "0"]
     command += [
+        "--engine",
+        engine,
         "--alpha",
         "0.001",
         "--tol",

@@ -347,6 +347,64 @@ def test_piecewise_refuses_bad_arguments(arguments, message):
         datasets.make_piecewise(**arguments)
 
 
+# Chains
+
+
+def test_chains_have_sorted_ones_one_a_group():
+    chains = datasets.make_chains(
+        n=20, length=(3, 6), n_labels=4, n_features=11, n_active=3
+    )
+    assert len(chains.X) == len(chains.y) == 20
+    assert {len(y) for y in chains.y} <= {*range(3, 7)}
+    assert max(map(np.max, chains.y)) < 4 == len(chains.label_names)
+    edges = np.array([0, 3, 7, 11])
+    for x, y in zip(chains.X, chains.y, strict=True):
+        assert x.shape == (len(y), 11)
+        assert x.dtype == np.float32
+        assert x.has_canonical_format
+        assert_array_equal(x.data, 1)
+        columns = x.indices.reshape(len(y), 3)
+        assert (edges[:-1] <= columns).all()
+        assert (columns < edges[1:]).all()
+
+
+def test_chains_depend_on_the_seed_alone():
+    one, same, other = (datasets.make_chains(n=5, rng=seed) for seed in (3, 3, 4))
+    for x, z in zip(one.X, same.X, strict=True):
+        assert_array_equal(x.toarray(), z.toarray())
+    assert_array_equal(np.concatenate(one.y), np.concatenate(same.y))
+    assert {*map(len, one.y)} != {*map(len, other.y)}
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_chains_features_tell_the_label_unless_all_are_noise(noise):
+    chains = datasets.make_chains(n=50, n_labels=5, noise=noise)
+    columns = np.concatenate([x.indices.reshape(-1, 10) for x in chains.X])
+    labels = np.concatenate(chains.y)
+    shares = [
+        np.bincount(columns[labels == label, 0], minlength=20).max()
+        / (labels == label).sum()
+        for label in range(5)
+    ]
+    assert min(shares) == 1 if noise == 0 else max(shares) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 0}, "n must be a whole number >= 1; got 0"),
+        ({"length": (0, 5)}, "length[0] must be a whole number >= 1; got 0"),
+        ({"length": (5, 4)}, "length[1] must be a whole number >= 5; got 4"),
+        ({"n_labels": 0}, "n_labels must be a whole number >= 1; got 0"),
+        ({"n_active": 300}, "n_active must be a whole number from 1 to 200; got 300"),
+        ({"noise": np.nan}, "noise must lie in [0, 1]; got nan"),
+    ],
+)
+def test_chains_refuse_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        datasets.make_chains(**arguments)
+
+
 # The list
 
 

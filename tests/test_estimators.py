@@ -71,10 +71,10 @@ def test_decision_function_gives_max_marginals(data, model):
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("averaging", [True, False])
-def test_objective_is_the_primal_at_the_weights(data, normalize, averaging):
+@pytest.mark.parametrize("how", [{"averaging": True}, {}, {"n_jobs": 2}])
+def test_objective_is_the_primal_at_the_weights(data, normalize, how):
     X, y = data
-    model = fitted(X, y, normalize=normalize, averaging=averaging, tol=1e-2)
+    model = fitted(X, y, normalize=normalize, tol=1e-2, **how)
     hinges = []
     for x, right in zip(X, y, strict=True):
         cost = 1 / len(x) if normalize else 1
@@ -217,6 +217,13 @@ def test_limits_warn_with_gap_tol_and_advice(data, params, limit):
     assert warning.filename == __file__
     assert model.status_.name == {"max_iter": "EPOCH_LIMIT"}.get(limit, "TIME_LIMIT")
     model.predict(data[0])
+
+
+def test_threads_find_the_best_weights(data, model):
+    other = fitted(*data, n_jobs=2)
+    assert other.status_ is Status.CONVERGED
+    np.testing.assert_allclose(other.coef_, model.coef_, atol=0.1)
+    assert model.dual_objective_ <= other.objective_ <= model.objective_ + 1e-3
 
 
 def test_verbose_logs_a_line_a_check(data, caplog):

@@ -64,7 +64,12 @@ def test_bad_data_is_refused_with_a_sentence(data, change, sentence):
         ({"max_iter": 0}, "max_iter must be a finite number > 0, but is 0"),
         ({"max_iter": np.inf}, "max_iter must be a finite number > 0"),
         ({"max_seconds": 0}, "max_seconds must be a number > 0 or None"),
-        ({"n_jobs": 0}, "n_jobs == 0"),
+        ({"n_jobs": 0}, "n_jobs must be the number of threads, .* given was 0"),
+        ({"n_jobs": 1.5}, "-1 for all cores or None; given was 1.5"),
+        ({"n_jobs": "all"}, "-1 for all cores or None; given was 'all'"),
+        ({"n_jobs": 2, "averaging": True}, "set n_jobs=1 or averaging=False"),
+        ({"n_jobs": 2, "step": "open-loop"}, "set n_jobs=1 or step='line'"),
+        ({"n_jobs": 2, "batch_size": 7}, "batch_size must be an integer from 1 .* 6"),
         ({"random_state": "a"}, "'a' cannot be used to seed"),
     ],
 )

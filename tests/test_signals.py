@@ -35,7 +35,7 @@ def signal():
     return make_piecewise(n=25, d=3, n_segments=4, noise=0.3, random_state=1)
 
 
-@parametrize_with_checks([GroupFusedLasso()])
+@parametrize_with_checks([GroupFusedLasso(), GroupFusedLasso(n_jobs=2)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -50,6 +50,25 @@ def test_signal_is_the_minimiser(signal, q):
     assert model.objective_ == pytest.approx(objective(model.signal_, Y, 0.4, q))
     assert model.dual_objective_ <= objective(X, Y, 0.4, q) * (1 + 1e-9)
     assert model.gap_ == pytest.approx(model.objective_ - model.dual_objective_)
+
+
+@pytest.mark.parametrize("sampling", ["permutation", "uniform", "gap"])
+def test_threads_find_the_minimiser(signal, sampling):
+    Y = signal[0]
+    model = GroupFusedLasso(alpha=0.4, sampling=sampling, tol=1e-8, n_jobs=2)
+    model.set_params(max_iter=1_000_000).fit(Y)
+    assert model.status_ is Status.CONVERGED
+    X = reference(Y, 0.4, 2.0)
+    np.testing.assert_allclose(model.signal_, X, atol=2e-3)
+    assert model.objective_ == pytest.approx(objective(X, Y, 0.4, 2.0), rel=1e-6)
+
+
+def test_threads_forget_no_block():
+    Y = make_piecewise(n=1000, d=10, random_state=0)[0]
+    one = GroupFusedLasso(alpha=0.5, tol=1e-6, random_state=0).fit(Y)
+    many = GroupFusedLasso(alpha=0.5, tol=1e-6, random_state=0, n_jobs=2).fit(Y)
+    assert many.status_ is Status.CONVERGED
+    np.testing.assert_array_equal(many.change_points_, one.change_points_)
 
 
 @pytest.mark.parametrize("q", NORMS)
@@ -145,6 +164,8 @@ def test_a_limit_warns(signal):
         ({"alpha": 0}, "alpha must be a finite number > 0, but is 0"),
         ({"q": 0.5}, "q must be at least 1"),
         ({"q": 3}, "use step='line'"),
+        ({"n_jobs": 0}, "n_jobs must be the number of threads, .* given was 0"),
+        ({"n_jobs": 2, "averaging": True}, "set n_jobs=1 or averaging=False"),
         ({"batch_size": 25}, "batch_size must be an integer from 1 .* 24"),
     ],
 )

@@ -13,7 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils import get_tags
 
-from wolfpack import ChainSSVM, Status, load_dates
+from wolfpack import (
+    ChainSSVM,
+    GroupFusedLasso,
+    Serial,
+    Status,
+    Threads,
+    load_dates,
+    solve,
+)
+from wolfpack.estimators import _base
 
 LEARNT = ("coef_", "intercept_", "first_", "last_", "transitions_")
 
@@ -58,6 +67,16 @@ def test_tags():
     assert tags.input_tags.sparse
     assert tags.target_tags.required
     assert tags.estimator_type is None  # a classifier would get stratified folds
+    assert not tags.non_deterministic
+
+
+def test_tags_say_that_threads_meet_by_chance():
+    for model in (ChainSSVM(), GroupFusedLasso()):
+        for n_jobs, expected in ((None, False), (1, False), (2, True), (0, False)):
+            tags = get_tags(model.set_params(n_jobs=n_jobs))  # `fit` refuses 0
+            assert tags.non_deterministic is expected
+        with joblib.parallel_config(n_jobs=2):
+            assert get_tags(model.set_params(n_jobs=None)).non_deterministic
 
 
 @pytest.mark.parametrize("warm_start", [False, True])
@@ -95,9 +114,70 @@ def test_second_fit_forgets_the_first(data):
     assert model.classes_.min() == 100
 
 
-@pytest.mark.parametrize("n_jobs", [None, 1, 2, -1])
-def test_n_jobs_does_not_change_the_answer(data, n_jobs):
+@pytest.mark.parametrize("n_jobs", [None, 1])
+def test_one_thread_gives_the_same_bits(data, n_jobs):
     assert_same(make(n_jobs=n_jobs).fit(*data), make().fit(*data))
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_more_threads_reach_the_same_optimum(data, n_jobs):
+    options = {"tol": 5e-3, "max_iter": 100_000}
+    one = make(**options).fit(*data)
+    many = make(**options, n_jobs=n_jobs).fit(*data)
+    assert many.status_ is Status.CONVERGED
+    assert 0 <= many.gap_ <= 5e-3
+    assert many.dual_objective_ <= one.objective_
+    assert one.dual_objective_ <= many.objective_
+    # Within the gap, both weights are near the only minimiser: alpha/2 |w - w*|^2.
+    far = sum(np.square(getattr(many, k) - getattr(one, k)).sum() for k in LEARNT)
+    assert 0.5 * 0.05 * far <= 2 * (one.gap_ + many.gap_)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What estimators ask of `solve`."""
+    calls = []
+
+    def listen(problem, **options):
+        calls.append(options)
+        return solve(problem, **options)
+
+    monkeypatch.setattr(_base, "solve", listen)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "context", "engine"),
+    [
+        (None, 1, Serial()),
+        (1, 1, Serial()),
+        (1, 2, Serial()),
+        (2, 1, Threads(2)),
+        (None, 2, Threads(2)),
+        (3, 2, Threads(3)),
+    ],
+)
+def test_n_jobs_chooses_the_engine(data, asked, n_jobs, context, engine):
+    with joblib.parallel_config(n_jobs=context):
+        make(n_jobs=n_jobs, tol=0.1).fit(*data)
+    assert asked[0]["engine"] == engine
+    assert asked[0]["batch_size"] is None
+
+
+def test_minus_one_is_all_cores(data, asked, monkeypatch):
+    monkeypatch.setattr(_base, "effective_n_jobs", {-1: 5}.get)
+    make(n_jobs=-1, tol=0.1, batch_size=10).fit(*data)
+    assert asked[0]["engine"] == Threads(5)
+    assert asked[0]["batch_size"] == 10
+
+
+def test_fits_side_by_side_take_one_thread_each(data, asked):
+    X, y = data
+    one = cross_val_score(make(), X, y, cv=KFold(4))
+    with joblib.parallel_config("threading", n_jobs=2):
+        many = cross_val_score(make(), X, y, cv=KFold(4))
+    assert [options["engine"] for options in asked] == [Serial()] * 8
+    np.testing.assert_array_equal(one, many)
 
 
 def test_random_state(data):
@@ -120,6 +200,16 @@ def test_warm_start_goes_on_as_if_never_stopped(data):
     assert_same(model, fit_for(6, data))
     model.set_params(warm_start=False)
     assert fit_for(3, data, model).n_iter_ == 3
+
+
+@pytest.mark.parametrize("n_jobs", [(1, 2), (2, 1), (2, 2)])
+def test_warm_start_goes_on_with_other_threads(data, n_jobs):
+    model = fit_for(50, data, warm_start=True, n_jobs=n_jobs[0])
+    dual, passes = model.dual_objective_, model.n_iter_
+    fit_for(50, data, model.set_params(n_jobs=n_jobs[1]))
+    assert model.n_iter_ >= passes + 50
+    assert model.dual_objective_ > dual
+    assert model.trace_[0].objective == pytest.approx(-dual, abs=1e-6)
 
 
 def test_warm_start_with_another_alpha_starts_from_a_better_point(data):
@@ -175,6 +265,17 @@ def test_callbacks_see_every_pass_in_order(data):
     assert recorder.calls == [*expected, "end fit", "teardown"]
     assert recorder.gaps[-1] == model.gap_
     assert_same(model, make().fit(*data))  # being watched changes nothing
+
+
+def test_callbacks_see_every_pass_of_threads(data):
+    recorder = Recorder()
+    model = make(n_jobs=2).set_callbacks(recorder).fit(*data)
+    ends = [call for call in recorder.calls if call.startswith("end pass")]
+    assert ends == [f"end pass {k + 1}" for k in range(len(ends))]
+    assert model.n_iter_ - 1 <= len(ends) <= model.n_iter_
+    assert recorder.calls[-1] == "teardown"
+    assert recorder.gaps[-1] == model.gap_
+    assert recorder.estimators[-1].score(*data) > 0.9
 
 
 def test_callbacks_get_a_usable_estimator(data):

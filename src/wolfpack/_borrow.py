@@ -43,8 +43,6 @@ def borrow(typing, record):
     return record(record), generate
 
 
-
-
 def _lend(record: Any) -> Any:
     return record
 

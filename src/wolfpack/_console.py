@@ -13,7 +13,7 @@ except ImportError:  # Windows
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from wolfpack.result import Event, TraceRow
+from wolfpack.result import Event, Result, TraceRow
 
 
 def to_dict(row: TraceRow) -> dict[str, Any]:
@@ -36,6 +36,7 @@ class Watcher:
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.as_json = as_json
         self.first_gap = math.nan
+        self.result: Result | None = None
         console = Console(stderr=True)
         self.bar = Progress(  # 80 columns are enough
             BarColumn(16, complete_style="blue", finished_style="green"),
@@ -53,6 +54,10 @@ class Watcher:
 
     def __exit__(self, *exc_info: object) -> None:
         self.bar.stop()
+
+    def take(self, result: Result) -> None:
+        """Keep what the run returned."""
+        self.result = result
 
     def __call__(self, event: Event) -> None:
         """Show an event."""

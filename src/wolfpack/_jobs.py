@@ -7,9 +7,13 @@ import numpy as np
 
 from wolfpack import datasets
 from wolfpack._console import Watcher, peak_memory_mb, to_dict
+from wolfpack.engines.serial import Serial
+from wolfpack.engines.sync import Sync
+from wolfpack.engines.threads import Threads
 from wolfpack.estimators.signals import GroupFusedLasso
 from wolfpack.estimators.structured import ChainSSVM
 from wolfpack.models import open_npz, save_model, with_npz
+from wolfpack.result import Result
 
 CHAINS, SIGNALS = ("dates", "ocr", "conll2000"), ("piecewise", "acgh")
 
@@ -38,6 +42,17 @@ def load(name: str, folds: list[int] | None) -> "ChainJob | SignalJob":
         return SignalJob(name, datasets.load_acgh(), None)
     known = ", ".join(CHAINS + SIGNALS)
     raise ValueError(f"there is no data set {name!r}; there are {known}.")
+
+
+def make_engine(name: str, mode: str | None, workers: int | None) -> Any:
+    """Return the engine that the command line asks for."""
+    if mode is not None and name != "threads":
+        raise ValueError(f"--mode is for --engine threads; {name} has none.")
+    if name == "serial" and workers not in (None, 1):
+        raise ValueError(f"--engine serial has one worker, not {workers}.")
+    if name == "threads":
+        return Threads(workers, mode or "merge")  # pyright: ignore[reportArgumentType]
+    return Sync(workers) if name == "sync" else Serial()
 
 
 def _other_folds(folds: list[int] | None) -> datasets.Sequences | None:
@@ -77,25 +92,43 @@ def _read_sequences(path: Path) -> Labelled:
     return Labelled(np.split(X, cuts), None if y is None else np.split(y, cuts))
 
 
+def _describe_team(engine: Any, result: Result) -> dict[str, Any]:
+    """Say who ran it, and how old the v was that they read."""
+    team: dict[str, Any] = {"engine": type(engine).__name__.lower()}
+    if isinstance(engine, Threads):
+        team["mode"] = engine.mode
+    team["workers"] = result.n_workers
+    if result.delay is not None:
+        team["delay_mean"] = result.delay.mean
+        team["delay_max"] = result.delay.maximum
+        for name in ("n_collisions", "n_dropped", "bytes_per_worker"):
+            team[name] = getattr(result, name)
+    return team
+
+
 class _Job:
     """What both kinds of jobs share."""
 
     model: Any
 
-    def _watch(self, data: tuple, as_json: bool, quiet: bool) -> dict[str, Any]:
-        model = self.model
+    def _watch(
+        self, data: tuple, as_json: bool, quiet: bool, engine: Any
+    ) -> dict[str, Any]:
+        model, engine = self.model, engine or Serial()
         with Watcher(as_json, quiet) as watcher:
-            model._listener = watcher
+            model._listener, model._engine = watcher, engine
             try:
                 model.fit(*data)
             except KeyboardInterrupt:
                 if not hasattr(model, "status_"):  # before there was anything to keep
                     raise
             finally:
-                del model._listener
+                del model._listener, model._engine
+        assert watcher.result is not None
         row = to_dict(model.trace_[-1])
         status = {"status": model.status_.name, "reason": model.status_.value}
-        return {**status, **row, "peak_memory_mb": peak_memory_mb()}
+        team = _describe_team(engine, watcher.result)
+        return {**status, **row, **team, "peak_memory_mb": peak_memory_mb()}
 
     def plot(self, path: Path) -> None:
         """Draw the convergence."""
@@ -110,7 +143,22 @@ class _Job:
             f"The best objective lies between {report['dual']:.8f} and "
             f"{report['primal']:.8f} (gap {report['gap']:.2e}), certified after "
             f"{report['epoch']:.0f} passes and {report['wall_seconds']:.1f} s."
+            + self._team(report)
         )
+
+    def _team(self, report: dict[str, Any]) -> str:
+        if report["engine"] == "serial":
+            return ""
+        text = f"\nWorkers: {report['workers']} ({report['engine']}"
+        if "mode" in report:
+            text += f", {report['mode']}"
+        text += ")."
+        if "delay_mean" in report:
+            text += (
+                f" Updates were computed {report['delay_mean']:.2g} updates ago on "
+                f"average, {report['delay_max']} at most."
+            )
+        return text
 
     def _files(self, report: dict[str, Any]) -> list[str]:
         names = {"model": "Saved", "plot": "Picture"}
@@ -135,11 +183,11 @@ class ChainJob(_Job):
         )
 
     def fit(
-        self, options: dict[str, Any], as_json: bool, quiet: bool
+        self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None
     ) -> dict[str, Any]:
         """Train; return the report."""
         self.model = ChainSSVM(**{"sampling": "uniform", **options})
-        report = self._watch((self.train.X, self.train.y), as_json, quiet)
+        report = self._watch((self.train.X, self.train.y), as_json, quiet, engine)
         report["train_score"] = self.model.score(self.train.X, self.train.y)
         if self.test is not None:
             report["test_score"] = self.model.score(self.test.X, self.test.y)
@@ -179,11 +227,13 @@ class SignalJob(_Job):
         )
 
     def fit(
-        self, options: dict[str, Any], as_json: bool, quiet: bool
+        self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None
     ) -> dict[str, Any]:
         """Recover the signal; return the report."""
+        if getattr(engine, "mode", None) == "server":  # which draws no other way
+            options = {"sampling": "uniform", **options}
         self.model = GroupFusedLasso(**options)
-        report = self._watch((self.noisy,), as_json, quiet)
+        report = self._watch((self.noisy,), as_json, quiet, engine)
         report["change_points"] = self.model.change_points_.tolist()
         return report
 

@@ -1,22 +1,31 @@
-"""Arrays that start at a cache line.
+"""Arrays that start at a cache line, each at another place of its page.
 
 A vector of 16 floats that straddles two cache lines costs two loads, and two threads
-that write to the two halves of one line take it from each other at each write.
+that write to the two halves of one line take it from each other at each write. Arrays
+that are walked through side by side must not stand a multiple of 4096 bytes apart: some
+processors then take a load for one that depends on the last store, and wait.
 """
 
+import itertools
 from typing import Any
 
 import numpy as np
 
-LINE = 64  # bytes of a cache line
+LINE, PAGE = 64, 4096  # bytes
+STAGGER = 12 * LINE  # five arrays in turn are at least four lines apart
+
+_turn = itertools.count()
 
 
 def zeros(shape: Any, dtype: Any = np.float64) -> np.ndarray:
     """Return an array of zeros that shares no cache line with another array."""
     dtype = np.dtype(dtype)
     size = int(np.prod(shape)) * dtype.itemsize
-    room = np.zeros(-(-size // LINE) * LINE + LINE, np.uint8)
-    first = -room.ctypes.data % LINE
+    small = size < PAGE // 4
+    room = np.zeros(-(-size // LINE) * LINE + (LINE if small else 2 * PAGE), np.uint8)
+    first = -room.ctypes.data % (LINE if small else PAGE)
+    if not small:
+        first += next(_turn) * STAGGER % PAGE
     return room[first : first + size].view(dtype).reshape(shape)
 
 

@@ -2,8 +2,8 @@
 
 Time is sliced so that a callback, a time limit or Ctrl-C is answered within a moment;
 slices and interrupted checks leave no mark on the iterate. Scheduled checks rebuild v
-from x in double precision; with a reproducible engine they happen at the same updates in
-a run that was stopped and resumed, so both give the same bits. Other engines run in
+from x in double precision; with a reproducible engine they happen at the same updates
+in a run that was stopped and resumed, so both give the same bits. Other engines run in
 longer slices, which `pulse` cuts short, and are checked by the clock as well.
 """
 
@@ -36,7 +36,7 @@ IDLE_PASSES = 30.0
 # After Ctrl-C the last certificate is made if it takes no longer than this.
 PATIENCE_SECONDS = 3.0
 # Threads that are woken for less than this spend a good part of it waking up.
-LEAST_SECONDS = 0.02
+LEAST_SECONDS = 0.025
 # They wait for the slowest at the end of a slice, so each makes this many calls in one.
 LEAST_CALLS = 50
 # Checks by the clock take at most so much of the time.
@@ -206,8 +206,11 @@ class Run:
             return Status.DIVERGED
         if row.gap <= self.goal:
             return Status.CONVERGED
-        if self.options.plan.rule == LINE and self._is_idle(row):
-            return Status.STALLED
+        if self.options.plan.rule == LINE:
+            if row.objective > self.trace[0].objective + self.problem.scale:
+                return Status.DIVERGED  # only where workers search for themselves
+            if self._is_idle(row):
+                return Status.STALLED
         return None
 
     def _is_idle(self, row: TraceRow) -> bool:

@@ -63,9 +63,8 @@ class Certifier:
     def rebuild(self, state: State) -> tuple[np.ndarray, float]:
         """Return v0 + A x in double precision, and <c, x>."""
         exact = self.problem.shared.astype(np.float64)
-        parts = [exact]
-        for _ in range(min(self.size, MOST_BYTES // exact.nbytes) - 1):
-            parts.append(np.zeros_like(exact))
+        more = min(self.size, MOST_BYTES // exact.nbytes) - 1
+        parts = [exact, *(np.zeros_like(exact) for _ in range(more))]
 
         def work(t: int) -> float:
             first, last = self._share(t, len(parts))

@@ -26,6 +26,10 @@ HELP = {
     "alpha": "Regularisation, lambda. Default: 0.01 for chains, 1 for signals.",
     "tol": "Relative duality gap to stop at. Default: 0.001; signals 0.0001.",
     "step": "line, open-loop, exact (signals only) or a number.",
+    "engine": "Who runs it: one thread, threads, or threads in step.",
+    "mode": "threads: how they work together. Default: merge.",
+    "workers": "Workers, T. Default: all cores; serial has 1.",
+    "batch": "Blocks an update, tau. Default: what the engine finds best.",
     "sampling": "Choice of blocks. Default: uniform; signals permutation.",
     "avg": "Keep the average too.",
     "plot": "Draw convergence (chains) or the signal here.",
@@ -37,6 +41,16 @@ class Engine(StrEnum):
     """Who runs the updates."""
 
     serial = "serial"
+    threads = "threads"
+    sync = "sync"
+
+
+class Mode(StrEnum):
+    """How threads put their work together."""
+
+    merge = "merge"
+    server = "server"
+    lock_free = "lock-free"
 
 
 class Sampling(StrEnum):
@@ -80,9 +94,10 @@ def fit(
     dataset: Annotated[str, typer.Argument(help="One of `wolfpack datasets`.")],
     alpha: Annotated[float | None, typer.Option(help=HELP["alpha"])] = None,
     tol: Annotated[float | None, typer.Option(help=HELP["tol"])] = None,
-    engine: Annotated[Engine, typer.Option(help="Who runs it.")] = Engine.serial,
-    workers: Annotated[int, typer.Option(help="Workers, T; serial has 1.")] = 1,
-    batch_size: Annotated[int, typer.Option(help="Blocks an update, tau.")] = 1,
+    engine: Annotated[Engine, typer.Option(help=HELP["engine"])] = Engine.serial,
+    mode: Annotated[Mode | None, typer.Option(help=HELP["mode"])] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help=HELP["workers"])] = None,
+    batch_size: Annotated[int | None, typer.Option(help=HELP["batch"])] = None,
     step: Annotated[str, typer.Option(help=HELP["step"])] = "",
     sampling: Annotated[Sampling | None, typer.Option(help=HELP["sampling"])] = None,
     averaging: Annotated[bool, typer.Option("--averaging", help=HELP["avg"])] = False,
@@ -98,13 +113,12 @@ def fit(
     """Train on a data set and certify the answer.
 
     In Python: `wolfpack.ChainSSVM(...).fit(X, y)` or
-    `wolfpack.GroupFusedLasso(...).fit(Y)`. Exit code 0: converged; 3: a limit was
-    reached first; 130: interrupted (the model so far is saved all the same).
+    `wolfpack.GroupFusedLasso(...).fit(Y)`; `--engine threads` is `n_jobs=-1`. Exit
+    code 0: converged; 3: a limit was reached first; 130: interrupted (the model so far
+    is saved all the same).
     """
     from wolfpack import _jobs
 
-    if workers != 1:
-        fail(f"--engine {engine.value} has one worker, not {workers}.")
     options = {
         "alpha": alpha,
         "tol": tol,
@@ -119,10 +133,11 @@ def fit(
     given = {name: value for name, value in options.items() if value is not None}
     with _plain_errors():
         _check_targets(save, plot)
+        team = _jobs.make_engine(engine.value, mode and mode.value, workers)
         job = _jobs.load(dataset, _folds(folds))
         if not as_json:
             say(job.describe(given))
-        report = job.fit(given, as_json=as_json, quiet=quiet)
+        report = job.fit(given, as_json=as_json, quiet=quiet, engine=team)
         if save is not None:
             report["model"] = str(job.save(save))
         if plot is not None:

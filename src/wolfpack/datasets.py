@@ -1,13 +1,14 @@
-"""Data sets: OCR words, dates, text chunks, array CGH and made-up signals.
+"""Data sets: OCR words, dates, text chunks, array CGH, made-up signals and chains.
 
-Dates and signals need no file. The other sets are not shipped: a loader looks in
-``data_home``, in the folder named by the environment variable ``WOLFPACK_DATA``
+Dates, signals and chains need no file. The other sets are not shipped: a loader looks
+in ``data_home``, in the folder named by the environment variable ``WOLFPACK_DATA``
 and in the user cache; the OCR words, the paper's data, can also be downloaded.
 A file that is missing or damaged raises `DatasetError`, which says what to do.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from numbers import Integral
 from string import ascii_lowercase, digits
@@ -26,6 +27,7 @@ __all__ = [
     "load_conll2000",
     "load_dates",
     "load_ocr",
+    "make_chains",
     "make_piecewise",
 ]
 
@@ -241,6 +243,79 @@ def make_piecewise(
     return clean + noise * rng.standard_normal((n, d)), clean, cuts
 
 
+def make_chains(
+    n: int = 1000,
+    length: tuple[int, int] = (100, 300),
+    n_labels: int = 50,
+    n_features: int = 200,
+    n_active: int = 10,
+    noise: float = 0.7,
+    rng: Any = 0,
+) -> Sequences:
+    """Make long labelled sequences with sparse binary features.
+
+    Labels follow a Markov chain: from each there are five usual ways on, which it takes
+    nine times of ten. A position has one feature out of each of `n_active` groups, as
+    text has one word, one tag and one shape: that of its label, or any at all.
+
+    Parameters
+    ----------
+    n : int
+        Number of sequences.
+    length : (int, int)
+        Least and largest length, uniform between.
+    n_labels, n_features, n_active : int
+        Number of labels, of features, and of features that a position has.
+    noise : float
+        The share of the features that say nothing about the label.
+    rng : int, Generator, RandomState or None
+        Seed; the same one gives the same sequences.
+
+    Returns
+    -------
+    Sequences
+        With `X` of (T_i, n_features) float32 CSR matrices of ones.
+
+    Examples
+    --------
+    >>> chains = make_chains(n=3, length=(5, 8))
+    >>> [x.shape for x in chains.X], int(chains.X[0].sum())
+    ([(8, 200), (7, 200), (7, 200)], 80)
+    """
+    from scipy.sparse import csr_matrix
+
+    _check_int("n", n, 1)
+    _check_int("length[0]", length[0], 1)
+    _check_int("length[1]", length[1], length[0])
+    _check_int("n_labels", n_labels, 1)
+    _check_int("n_features", n_features, 1)
+    _check_int("n_active", n_active, 1, n_features)
+    if not 0 <= noise <= 1:
+        raise ValueError(f"noise must lie in [0, 1]; got {noise!r}.")
+    rng = np.random.default_rng(rng)
+    lengths = rng.integers(length[0], length[1], size=n, endpoint=True)
+    labels = _draw_labels(lengths, n_labels, rng)
+    # A group owns a range of columns, so the rows come out sorted.
+    edges = np.linspace(0, n_features, n_active + 1).astype(np.int32)
+    usual = rng.integers(edges[:-1], edges[1:], (n_labels, n_active), dtype=np.int32)
+    columns = usual[labels]
+    for group in range(n_active):
+        odd = np.flatnonzero(rng.random(labels.size, dtype=np.float32) < noise)
+        own = edges[group : group + 2]
+        columns[odd, group] = rng.integers(*own, size=odd.size, dtype=np.int32)
+    ones = np.ones(columns.size, dtype=np.float32)
+    begin = np.append(0, np.cumsum(lengths))
+    X = []
+    for first, last in itertools.pairwise(begin):
+        own = slice(first * n_active, last * n_active)
+        rows = np.arange(0, own.stop - own.start + 1, n_active, dtype=np.int32)
+        arrays = (ones[own], columns[first:last].ravel(), rows)
+        X.append(csr_matrix(arrays, shape=(last - first, n_features)))
+    names = [str(label) for label in range(n_labels)]
+    y = np.split(labels, begin[1:-1])
+    return Sequences(X, y, names, np.zeros(n, dtype=np.int64), None, "chains")
+
+
 def available() -> list[dict[str, str]]:
     """List the data sets: their name, task, size and whereabouts.
 
@@ -290,6 +365,18 @@ def _draw_dates(n: int, rng: np.random.Generator) -> np.ndarray:
     days = first + rng.integers((end - first).astype(int), size=n)
     text = "".join(days.astype(str).tolist()).replace("-", "")
     return np.array([*text], dtype=np.int64).reshape(n, 8)
+
+
+def _draw_labels(lengths: np.ndarray, n_labels: int, rng: Any) -> np.ndarray:
+    """Walk all chains at once; return their labels, one chain after the other."""
+    ways = rng.integers(n_labels, size=(n_labels, 5))
+    walks = np.empty((lengths.size, lengths.max()), dtype=np.int64)
+    walks[:, 0] = rng.integers(n_labels, size=lengths.size)
+    for k in range(1, walks.shape[1]):
+        usual = ways[walks[:, k - 1], rng.integers(5, size=lengths.size)]
+        any_other = rng.integers(n_labels, size=lengths.size)
+        walks[:, k] = np.where(rng.random(lengths.size) < 0.9, usual, any_other)
+    return walks[np.arange(walks.shape[1]) < lengths[:, None]]
 
 
 def _check_int(name: str, value: int, least: int, most: int | None = None) -> None:

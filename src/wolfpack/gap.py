@@ -36,7 +36,12 @@ def oracle_values(data, shared, exact, blocks, first, last, atom, current, work,
         borrow(exact),
         borrow(blocks),
     )
-    atom, current, work, gaps = borrow(atom), borrow(current), borrow(work), borrow(gaps)
+    atom, current, work, gaps = (
+        borrow(atom),
+        borrow(current),
+        borrow(work),
+        borrow(gaps),
+    )
     total = 0.0
     for i in range(first, last):
         current[0] = i

@@ -33,7 +33,7 @@ class Status(enum.Enum):
     STALLED = (
         "Steps have become too small to change the objective; the gap cannot fall."
     )
-    DIVERGED = "The objective is no longer finite; try step='line'."
+    DIVERGED = "The objective grows; try step='line', searched by the server."
 
 
 class TraceRow(NamedTuple):

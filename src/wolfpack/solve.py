@@ -133,7 +133,7 @@ def _validate(
     max_epochs,
     max_seconds,
     check_every,
-    engine=Serial(),
+    engine,
 ) -> Options:
     n = problem.n_blocks
     if batch_size is not None and not (_is_int(batch_size) and 1 <= batch_size <= n):

@@ -17,6 +17,7 @@ import numpy as np
 from wolfpack._atomics import acquire, fetch_add, prefetch, release
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
+from wolfpack._simd import fill, load, multiply_add, store
 from wolfpack._slots import HAS_CURVATURE, QUADRATIC, curvature, slope
 from wolfpack.engines.serial import DONE, NOT_A_NUMBER
 from wolfpack.engines.workers import (
@@ -43,6 +44,7 @@ from wolfpack.steps import CONSTANT, closed_form, line_search
 from wolfpack.stores.atoms import prepare, spread
 
 LINE_BYTES = 64
+WIDE = 32  # numbers moved at a time
 
 
 class Mine(NamedTuple):
@@ -75,7 +77,7 @@ def merge_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan,
         linear, promise, bend = 0.0, 0.0, 0.0
         count = 0
         while count < batch:
-            i = claim(team, plan, sums, rng)
+            i = claim(team, plan, duty, tally, sums, rng)
             atom = atoms[count]
             ended = call_oracle(
                 data, own, blocks, i, atom, work, plan, duty, rng, tally
@@ -144,9 +146,13 @@ def flatten(array):
 
 @jit
 def subtract(own, base, direction):
-    """direction <- own - base."""
+    """Direction <- own - base."""
     left, right, change = flatten(own), flatten(base), flatten(direction)
-    for k in range(change.size):
+    whole = change.size - change.size % WIDE
+    minus = fill(change.dtype.type(-1.0), WIDE)
+    for k in range(0, whole, WIDE):
+        store(change, k, multiply_add(minus, load(right, k, WIDE), load(left, k, WIDE)))
+    for k in range(whole, change.size):
         change[k] = left[k] - right[k]
 
 
@@ -171,10 +177,7 @@ def merge(data, shared, mine, linear, bend, team, sums, batch):
         theta, at_zero = line_search(data, shared, mine.direction, rows, linear)
         sums[KEPT] -= 0.5 * theta * at_zero
     cell[0] = theta
-    scale = cell[0]
-    for k in range(own.size):
-        flat[k] += scale * change[k]
-        own[k] = flat[k]
+    add_and_copy(flat, change, cell[0], own)
     version = control[VERSION]
     control[VERSION] = version + 1
     release(control, LOCK)
@@ -185,6 +188,20 @@ def merge(data, shared, mine, linear, bend, team, sums, batch):
         for k in range(own.size):
             change[k] = 0.0
     return theta, version
+
+
+@jit
+def add_and_copy(flat, change, scale, own):
+    """V <- v + scale change, and the private v with it."""
+    whole = flat.size - flat.size % WIDE
+    factor = fill(scale, WIDE)
+    for k in range(0, whole, WIDE):
+        new = multiply_add(factor, load(change, k, WIDE), load(flat, k, WIDE))
+        store(flat, k, new)
+        store(own, k, new)
+    for k in range(whole, flat.size):
+        flat[k] += scale * change[k]
+        own[k] = flat[k]
 
 
 @jit

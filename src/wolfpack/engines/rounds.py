@@ -65,10 +65,32 @@ class Errand(NamedTuple):
 
 
 @entry
-def sync_worker(data, shared, blocks, average, sampler, draws, team, now, mine, rng, tally, sums, work, plan, duty, first_update):
+def sync_worker(
+    data,
+    shared,
+    blocks,
+    average,
+    sampler,
+    draws,
+    team,
+    now,
+    mine,
+    rng,
+    tally,
+    sums,
+    work,
+    plan,
+    duty,
+    first_update,
+):
     """Make updates together until the leader, worker 0, says that it is enough."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
-    average, sampler, team, now = borrow(average), borrow(sampler), borrow(team), borrow(now)
+    average, sampler, team, now = (
+        borrow(average),
+        borrow(sampler),
+        borrow(team),
+        borrow(now),
+    )
     mine, work, tally, sums = borrow(mine), borrow(work), borrow(tally), borrow(sums)
     me, T, tau = duty.me, duty.n_workers, now.chosen.size
     first, last = me * tau // T, (me + 1) * tau // T
@@ -93,9 +115,13 @@ def sync_worker(data, shared, blocks, average, sampler, draws, team, now, mine, 
         for j in range(first, last):
             i, atom = now.chosen[j], now.atoms[j]
             mine.chosen[j - first] = i  # the leader draws anew while others still move
-            ended = call_oracle(data, shared, blocks, i, atom, work, plan, duty, rng, tally)
+            ended = call_oracle(
+                data, shared, blocks, i, atom, work, plan, duty, rng, tally
+            )
             while ended == DONE and is_lost(duty, rng, tally):  # the others wait
-                ended = call_oracle(data, shared, blocks, i, atom, work, plan, duty, rng, tally)
+                ended = call_oracle(
+                    data, shared, blocks, i, atom, work, plan, duty, rng, tally
+                )
             gap = prepare(data, shared, blocks, i, atom, work)
             if ended != DONE or not is_finite(gap):
                 halt(team, ended if ended != DONE else NOT_A_NUMBER, i)
@@ -110,10 +136,9 @@ def sync_worker(data, shared, blocks, average, sampler, draws, team, now, mine, 
         gather_rows(now, mine, me, T, tally[STAMP])
         if not meet(now, team, me, T, meeting + 2):
             return
-        if me == 0:
-            if not lead(data, shared, now, sampler, tally, sums, plan, k):
-                halt(team, NOT_A_NUMBER, now.chosen[0])
-                return
+        if me == 0 and not lead(data, shared, now, sampler, tally, sums, plan, k):
+            halt(team, NOT_A_NUMBER, now.chosen[0])
+            return
         if not meet(now, team, me, T, meeting + 3):
             return
         gamma = now.gamma[0]

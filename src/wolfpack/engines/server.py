@@ -22,6 +22,7 @@ from wolfpack._compile import entry, jit
 from wolfpack._slots import HAS_CURVATURE, curvature, slope
 from wolfpack.engines.serial import DONE, GROW, NOT_A_NUMBER, apply, meet_rows
 from wolfpack.engines.workers import (
+    APART,
     CALLED,
     COLLISIONS,
     ENOUGH,
@@ -47,7 +48,6 @@ from wolfpack.stores.atoms import has_room, move, prepare, spread
 
 # Words of `Ring.ends`: the next ticket of a worker, and of the server.
 HEAD, TAIL = 0, 8
-APART = 8  # words between the tickets of two slots: a cache line
 
 
 class Ring(NamedTuple):
@@ -80,7 +80,9 @@ class Desk(NamedTuple):
 
 
 @entry
-def server_worker(data, shared, blocks, team, ring, atom, rng, tally, sums, work, plan, duty):
+def server_worker(
+    data, shared, blocks, team, ring, atom, rng, tally, sums, work, plan, duty
+):
     """Solve and push until the server has enough, or somebody stops."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     team, ring, work = borrow(team), borrow(ring), borrow(work)
@@ -89,7 +91,7 @@ def server_worker(data, shared, blocks, team, ring, atom, rng, tally, sums, work
     gamma = 1.0
     while not is_over(team):
         if duty.workers_search:
-            i = claim(team, plan, sums, rng)  # the server gives it back
+            i = claim(team, plan, duty, tally, sums, rng)  # the server gives it back
         else:
             i = int(rng.random() * n)  # c.
         version = load_acquire(team.control, VERSION)
@@ -154,7 +156,9 @@ def free(ring, slot):
 
 
 @entry
-def serve(data, shared, blocks, average, team, ring, desk, tally, sums, work, plan, duty):
+def serve(
+    data, shared, blocks, average, team, ring, desk, tally, sums, work, plan, duty
+):
     """Pop, step and publish until enough calls are made, or somebody stops."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     average, team, ring = borrow(average), borrow(team), borrow(ring)
@@ -166,7 +170,19 @@ def serve(data, shared, blocks, average, team, ring, desk, tally, sums, work, pl
             return
         if not gather(ring, team, desk, tally):  # 1.
             return
-        gamma = step_together(data, shared, blocks, average, desk, tally, sums, work, plan, duty, control[VERSION])
+        gamma = step_together(
+            data,
+            shared,
+            blocks,
+            average,
+            desk,
+            tally,
+            sums,
+            work,
+            plan,
+            duty,
+            control[VERSION],
+        )
         if not gamma >= 0.0:
             halt(team, NOT_A_NUMBER, desk.chosen[0])
             return
@@ -213,9 +229,16 @@ def gather(ring, team, desk, tally):
 
 
 @jit
-def step_together(data, shared, blocks, average, desk, tally, sums, work, plan, duty, k):
+def step_together(
+    data, shared, blocks, average, desk, tally, sums, work, plan, duty, k
+):
     """Move x and v by one step along all tau blocks; return gamma."""
-    chosen, atoms, gammas, direction = desk.chosen, desk.atoms, desk.gammas, desk.direction
+    chosen, atoms, gammas, direction = (
+        desk.chosen,
+        desk.atoms,
+        desk.gammas,
+        desk.direction,
+    )
     tau = chosen.size
     linear = 0.0
     n_rows = 0

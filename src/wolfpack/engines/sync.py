@@ -1,8 +1,8 @@
 """SP-BCFW, section 4.3 of the paper: the synchronous parallel engine.
 
-Each of T workers solves tau / T subproblems, and all wait for the slowest before the one
-step of the round. It is the yardstick for the asynchronous engines: one straggler slows
-it down as a whole. The loop is in `rounds`.
+Each of T workers solves tau / T subproblems, and all wait for the slowest before the
+one step of the round. It is the yardstick for the asynchronous engines: one straggler
+slows it down as a whole. The loop is in `rounds`.
 """
 
 from collections.abc import Sequence

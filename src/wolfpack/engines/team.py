@@ -20,7 +20,6 @@ from wolfpack.engines.workers import (
     N_DELAYS,
     N_SUMS_OF_WORKER,
     VERSION,
-    WISH,
     Duty,
     Team,
 )
@@ -35,19 +34,22 @@ class Session:
     ) -> None:
         if not problem.kernels().compiled:
             raise ValueError(
-                f"{problem.name} has plain Python functions, which threads run one at a "
-                "time; compile them with numba.njit, or use Serial()."
+                f"{problem.name} has plain Python functions, which threads run one at "
+                "a time; compile them with numba.njit, or use Serial()."
             )
         self.engine, self.n_workers = engine, n_workers
         self.n_threads = n_workers + n_helpers
         self.plan, self.store, self.batch = options.plan, problem.store, 1
         self.workers_search = False
+        self.parts = workers.WHOLE
         n, count = problem.n_blocks, self.n_threads
         self.team = Team(
             control=zeros(N_CONTROL, np.int64),
             owners=zeros(n, np.int8),
             gaps=np.zeros(0),
             order=np.arange(n),
+            progress=zeros(n_workers * workers.APART, np.int64),
+            row_locks=zeros(0, np.int32),
         )
         self.works = [problem.work() for _ in range(count)]
         self.tallies = zeros((count, HISTOGRAM + N_DELAYS), np.int64)
@@ -76,7 +78,7 @@ class Session:
         duties = [
             Duty(
                 t, self.n_workers, self.batch, calls, repeats, chance,
-                self.workers_search,
+                self.workers_search, self.parts,
             )
             for t, chance in enumerate(self.chances)
         ]  # fmt: skip

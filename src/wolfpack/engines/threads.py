@@ -8,19 +8,19 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from wolfpack._memory import zeros
-from wolfpack.engines import direct, merge, server
+from wolfpack.engines import direct, merge, server, workers
 from wolfpack.engines.team import Session, validate_play
-from wolfpack.engines.tuning import Tuner
+from wolfpack.engines.tuning import SIZES, Tuner
 from wolfpack.engines.workers import KEPT, PROMISED
 
 MODES = ("merge", "server", "lock-free")
 # Blocks in flight at the start of an automatic batch: what most problems bear.
-FIRST_IN_FLIGHT = 32
+FIRST_IN_FLIGHT = 48
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class Threads:
             )
         if self.line_search == "workers" and self.mode != "server":
             raise ValueError(
-                f"line_search='workers' is for mode='server'; in {self.mode!r} there is "
-                "no server."
+                f"line_search='workers' is for mode='server'; {self.mode!r} has no "
+                "server."
             )
 
     @property
@@ -158,11 +158,11 @@ class MergeSession(Session):
         n_workers = min(engine.size, n if asked is None else asked)
         super().__init__(problem, options, engine, n_workers)
         most = n // self.n_workers
-        self.tuner = None
+        self.tuner, self.parts = None, workers.COMBS
         if asked is not None:
             self.batch = asked // self.n_workers
         elif self.n_workers == 1:
-            self.batch = min(merge_largest(n), n)
+            self.batch = min(SIZES[-1], n)  # alone: merging costs, and gains nothing
         else:
             self.tuner = Tuner(FIRST_IN_FLIGHT // self.n_workers, most)
             self.batch = self.tuner.batch
@@ -198,6 +198,10 @@ class DirectSession(Session):
     def __init__(self, problem, options, engine) -> None:
         super().__init__(problem, options, engine, min(engine.size, problem.n_blocks))
         self.mine = [_make_own(problem) for _ in range(self.n_workers)]
+        if engine.mode == "merge":  # Algorithm 3 draws from all, and has no locks
+            self.parts = workers.RANGES
+            locks = zeros(len(problem.shared), np.int32)
+            self.team = self.team._replace(row_locks=locks)
 
     def work(self, run, t: int, duty) -> None:
         """Be worker t."""
@@ -229,7 +233,7 @@ class ServerSession(Session):
         super().begin(run, calls)
         ring = self.ring
         ring.ends[:] = 0
-        ring.tickets[:: server.APART] = np.arange(len(ring.blocks))
+        ring.tickets[:: workers.APART] = np.arange(len(ring.blocks))
 
     def work(self, run, t: int, duty) -> None:
         """Be worker t, or, behind the last worker, the server."""
@@ -246,11 +250,6 @@ class ServerSession(Session):
                 data, state.shared, blocks, self.team, self.ring, self.mine[t],
                 self.rngs[t], tally, sums, work, self.plan, duty,
             )  # fmt: skip
-
-
-def merge_largest(n_blocks: int) -> int:
-    """Return the batch of a worker that is alone: merging costs, and gains nothing."""
-    return max(1, min(64, n_blocks))
 
 
 def _like(problem) -> np.ndarray:
@@ -287,7 +286,7 @@ def _make_own(problem) -> direct.Own:
 def _make_ring(problem, capacity: int) -> server.Ring:
     return server.Ring(
         ends=zeros(16, np.int64),
-        tickets=zeros(capacity * server.APART, np.int64),
+        tickets=zeros(capacity * workers.APART, np.int64),
         blocks=zeros(capacity, np.int64),
         versions=zeros(capacity, np.int64),
         gammas=zeros(capacity),

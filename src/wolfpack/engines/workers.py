@@ -24,14 +24,18 @@ from wolfpack.sampling import FLOOR, GAP, PERMUTATION
 from wolfpack.stores.atoms import has_room, is_full, move
 
 # Words of `Team.control`, a cache line apart. HALT: why everybody is to stop, or 0.
+# NEVER is never set: it stands for "stop" where whoever holds a lock gives it back.
 # CALLED: oracle calls of this slice so far. BLOCK: the one at fault. WISH: to stop, for
 # engines whose workers must agree on when.
 HALT, CALLED, LOCK, VERSION, POOL, CURSOR, BLOCK, WISH = range(0, 64, 8)
+NEVER = HALT + 1
 N_CONTROL = 64
 # What HALT says beyond the codes of `serial`: enough calls are made; a thread raised.
 ENOUGH, FAILED = 8, 9
 # Entries of a worker's `tally`; behind them the histogram of delays.
 AT, SOLVED, MADE, LOST, COLLISIONS, DROPPED, DELAYS, MAX_DELAY, STAMP = range(9)
+# Where it draws, and how often before it looks around.
+FIRST, STRIDE, COUNT_OF_PART, LEFT = range(9, 13)
 HISTOGRAM, N_DELAYS = 16, 256
 # Entries of a worker's `sums`: gaps seen and how many, the mean gap of gap sampling,
 # what steps promised on a private v and what they kept, and the damping of `direct`.
@@ -43,6 +47,11 @@ AT_A_TIME = 32
 # Gap sampling draws in proportion to min(gap, CAP times the mean), by rejection: a tree
 # would need a lock.
 CAP = 4.0
+# Parts of the blocks: none; neighbours together, where these touch the same rows of v;
+# every T-th block, so that each part is like the whole.
+WHOLE, RANGES, COMBS = 0, 1, 2
+TURNS = 4  # a worker looks around so often while it visits as many blocks as a part has
+APART = 8  # words in a cache line
 FORGET = 0.02  # how fast the mean follows
 
 
@@ -53,6 +62,8 @@ class Team(NamedTuple):
     owners: np.ndarray  # 1 while somebody holds the block
     gaps: np.ndarray  # of each block when last seen, for gap sampling
     order: np.ndarray  # of the blocks, for permutation sampling
+    progress: np.ndarray  # turns taken in each part of the blocks
+    row_locks: np.ndarray  # of v, where steps go straight into it
 
 
 class Duty(NamedTuple):
@@ -65,18 +76,23 @@ class Duty(NamedTuple):
     repeats: tuple[int, int]  # each subproblem is solved so many times, at random
     return_probability: float
     workers_search: bool  # the paper's line search on the workers
+    parts: int  # WHOLE, RANGES or COMBS: which blocks a worker draws from
 
 
 @jit
-def claim(team, plan, sums, rng):
+def claim(team, plan, duty, tally, sums, rng):
     """Take a block that nobody holds, drawn as `plan.sampling` says."""
+    if tally[LEFT] <= 0:
+        choose_part(team, duty, tally)
+    tally[LEFT] -= 1
+    first, stride, count = tally[FIRST], tally[STRIDE], tally[COUNT_OF_PART]
     owners, gaps = team.owners, team.gaps
     spins = 0
     while True:
         if plan.sampling == PERMUTATION:
             i = next_in_order(team, rng)
         else:
-            i = int(rng.random() * owners.size)
+            i = first + stride * int(rng.random() * count)
         if plan.sampling == GAP:
             mean, gap = sums[MEAN_GAP], max(gaps[i], 0.0)
             sums[MEAN_GAP] = mean + FORGET * (gap - mean)
@@ -86,6 +102,33 @@ def claim(team, plan, sums, rng):
             return i
         relax(spins)
         spins += 1
+
+
+@jit
+def choose_part(team, duty, tally):
+    """Choose the blocks that the next draws of this worker come from.
+
+    Worker t draws from part t, whose data stay in its cache, unless another part is
+    left behind, because its worker is slow: then from that one.
+    """
+    n, T, progress = team.owners.size, duty.n_workers, team.progress
+    part = duty.me
+    if duty.parts == WHOLE:
+        part, T = 0, 1
+    else:
+        least = load_acquire(progress, part * APART) - 1
+        for t in range(T):
+            turns = load_acquire(progress, t * APART)
+            if turns < least:
+                part, least = t, turns
+        fetch_add(progress, part * APART, 1)
+    if duty.parts == COMBS:
+        tally[FIRST], tally[STRIDE] = part, T
+        tally[COUNT_OF_PART] = (n - part + T - 1) // T
+    else:
+        tally[FIRST], tally[STRIDE] = part * n // T, 1
+        tally[COUNT_OF_PART] = (part + 1) * n // T - part * n // T
+    tally[LEFT] = 1 + tally[COUNT_OF_PART] // TURNS
 
 
 @jit
@@ -187,8 +230,7 @@ def is_too_late(tally, delay, version):
 def settle(blocks, team, i, atom, gamma):
     """Move block i, which the caller holds; the pool grows under a lock of its own."""
     if is_full(blocks, i):
-        # POOL + 1 is never set: whoever holds this lock gives it back at once.
-        acquire(team.control, POOL, team.control, POOL + 1)
+        acquire(team.control, POOL, team.control, NEVER)
         move(blocks, i, atom, gamma)
         release(team.control, POOL)
     else:

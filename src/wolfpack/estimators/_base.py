@@ -1,5 +1,6 @@
 """What all estimators share: arguments, callbacks, warnings, learned numbers."""
 
+import contextlib
 import logging
 import math
 import warnings
@@ -13,6 +14,8 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from wolfpack.engines.serial import Serial
+from wolfpack.engines.threads import Threads
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result, Status
 from wolfpack.solve import solve
@@ -26,7 +29,7 @@ UNFINISHED = (Status.EPOCH_LIMIT, Status.TIME_LIMIT, Status.STALLED, Status.DIVE
 class DualEstimator(CallbackSupportMixin, BaseEstimator):
     """An estimator that solves the dual of its problem by `wolfpack.solve`."""
 
-    batch_size: int
+    batch_size: int | None
     step: Any
     sampling: Any
     averaging: bool
@@ -45,7 +48,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         `describe` turns a solution into the attributes of a fitted estimator.
         """
         max_iter = self._limit("max_iter")
-        effective_n_jobs(self.n_jobs)  # pyright: ignore[reportArgumentType]
+        engine = self._choose_engine()
         start = getattr(self, "_state", None) if self.warm_start else None
         done = 0.0 if start is None else self._epochs_in(start, problem)
         context = self._init_callback_context(max_subtasks=math.ceil(max_iter))
@@ -54,6 +57,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         try:
             result = solve(
                 problem,
+                engine=engine,
                 batch_size=self.batch_size,
                 step=self.step,
                 sampling=self.sampling,
@@ -71,6 +75,8 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
                 "Set warm_start=False to start anew."
             ) from error
         self._learn(result, describe)
+        if listener := getattr(self, "_listener", None):
+            listener.take(result)
         context.call_on_fit_task_end(estimator=self)
         if result.status is Status.INTERRUPTED:  # a search over many fits must stop
             raise KeyboardInterrupt("fit was interrupted; what it had learnt is kept.")
@@ -89,6 +95,41 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         self.status_ = result.status
         self.trace_ = result.trace
         self._state = result.state if self.warm_start else None
+
+    def _choose_engine(self) -> Any:
+        """Return the command line's `_engine`, or the one that `n_jobs` asks for."""
+        engine = getattr(self, "_engine", None)
+        if engine is not None:
+            return engine
+        n_workers = self._count_workers()
+        if n_workers == 1:
+            return Serial()
+        for is_given, given, instead in (
+            (self.averaging, "averaging=True", "averaging=False"),
+            (self.step == "open-loop", "step='open-loop'", "step='line'"),
+        ):
+            if is_given:
+                raise ValueError(
+                    f"{given} works with one thread, and n_jobs={self.n_jobs} means "
+                    f"{n_workers} here; set n_jobs=1 or {instead}."
+                )
+        return Threads(n_workers)
+
+    def _count_workers(self) -> int:
+        given: Any = self.n_jobs
+        if given is not None and (not isinstance(given, int | np.integer) or given == 0):
+            raise ValueError(
+                "n_jobs must be the number of threads, -1 for all cores or None; "
+                f"given was {given!r}."
+            )
+        return int(effective_n_jobs(given))
+
+    def __sklearn_tags__(self):
+        """Say that threads meet by chance."""
+        tags = super().__sklearn_tags__()
+        with contextlib.suppress(ValueError):  # `fit` tells what is wrong with n_jobs
+            tags.non_deterministic = self._count_workers() > 1
+        return tags
 
     def _limit(self, name: str) -> float:
         value = getattr(self, name)

@@ -26,8 +26,9 @@ class ChainSSVM(DualEstimator):
         and takes longer.
     normalize : bool
         Whether the loss of a sequence is divided by its length.
-    batch_size : int
-        Sequences per update, tau in the paper.
+    batch_size : int, optional
+        Sequences per update, tau in the paper. Default: 1 with one thread, and what
+        is measured to be best with more.
     step : "line", "open-loop" or float
         The step, gamma in the paper; see `wolfpack.solve`.
     sampling : "gap", "permutation" or "uniform"
@@ -44,9 +45,11 @@ class ChainSSVM(DualEstimator):
     warm_start : bool
         Go on from the last `fit` instead of starting anew.
     n_jobs : int, optional
-        Accepted for scikit-learn's sake; this version computes on one core.
+        Threads: -1 is all cores, None is 1 unless a joblib context says more. Each
+        holds a few copies of the weights. With more than one, averaging and
+        step="open-loop" are refused.
     random_state : int, RandomState or None
-        The same number gives the same bits.
+        The same number gives the same bits, with one thread.
     verbose : int
         1 logs a line at each check, to the logger "wolfpack".
 
@@ -90,7 +93,7 @@ class ChainSSVM(DualEstimator):
         *,
         alpha: float = 0.01,
         normalize: bool = True,
-        batch_size: int = 1,
+        batch_size: int | None = None,
         step: Literal["line", "open-loop"] | float = "line",
         sampling: Literal["gap", "permutation", "uniform"] = "gap",
         averaging: bool = False,

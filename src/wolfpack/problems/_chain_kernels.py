@@ -97,16 +97,17 @@ def add(data, i, atom, scale, out):
 
 @jit
 def slope(data, shared, direction, rows, gamma):
-    """Return lambda <w + gamma d, d>."""
+    """Return lambda <w + gamma d, d>, in the precision of w."""
     width = columns(data)
-    inner = fill(0.0, LANES)
-    square = fill(0.0, LANES)
+    inner = fill(shared.dtype.type(0.0), LANES)
+    square = fill(shared.dtype.type(0.0), LANES)
     for r in rows:
         for c in range(r * width, (r + 1) * width, LANES):
-            step = load_double(direction, c, LANES)
-            inner = multiply_add(load_double(shared, c, LANES), step, inner)
-            square = multiply_add(step, step, square)
-    return data.alpha * (total(inner) + gamma * total(square))
+            step = load(direction, c, LANES)
+            inner = multiply_add(load(shared, c, LANES), step, inner)
+            if gamma != 0.0:
+                square = multiply_add(step, step, square)
+    return data.alpha * (np.float64(total(inner)) + gamma * np.float64(total(square)))
 
 
 @jit
