@@ -200,7 +200,7 @@ def test_the_optimum_is_the_same(name, kind, T):
     assert_right(name, result, goal)
     assert result.n_workers == T
     assert result.bytes_per_worker > 0
-    # Steps that others disturb meanwhile may rise; all else searches along what it adds.
+    # Steps that others disturb may rise; all else searches along what it adds.
     writes_directly = kind == "lock-free" or (
         kind == "merge" and problem.touched is not None
     )

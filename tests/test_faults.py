@@ -95,6 +95,13 @@ def test_all_blocks_may_fail_at_once(problem, engine):
     spy.assert_sound(problem, caught.value.state)
 
 
+def test_the_server_names_the_block_at_fault(problem):
+    spy.set_fault(problem, spy.IS_NAN, block=7, after=2)
+    with pytest.raises(OracleError, match="on block 7") as caught:
+        endless(problem, ENGINES["server"], batch_size=problem.n_blocks)
+    assert caught.value.block == 7
+
+
 @every_engine
 def test_an_oracle_that_fails_in_the_first_check(problem, engine):
     spy.set_fault(problem, spy.RAISES, block=7)
@@ -161,12 +168,27 @@ def test_an_error_of_the_callback_is_raised(problem, engine, checked):
     spy.set_fault(problem, spy.SLEEPS, after=1, microseconds=1000)
 
     def callback(event):
-        if event.checked == checked and event.row.n_oracle_calls > 0:
+        if event.checked == checked:
             raise ZeroDivisionError("mine")
 
     every = None if checked else 1e9
     with pytest.raises(ZeroDivisionError, match="mine"):
         endless(problem, engine, callback=callback, check_every=every)
+
+
+@every_engine
+def test_signs_of_life_show_progress(problem, engine):
+    spy.set_fault(problem, spy.SLEEPS, after=1, microseconds=1000)
+    calls = []
+
+    def callback(event):
+        if not event.checked:
+            calls.append(event.row.n_oracle_calls)
+        return len(calls) == 3
+
+    endless(problem, engine, callback=callback, check_every=1e9, max_seconds=5)
+    assert calls == sorted(set(calls))  # each time there are more
+    assert calls[0] > 0
 
 
 @every_engine

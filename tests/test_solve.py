@@ -274,7 +274,7 @@ def test_the_same_seed_gives_the_same_bits(chain, sampling):
 def test_slices_of_time_leave_no_mark(chain, monkeypatch):
     how = {"tol": 0, "max_epochs": 5, "rng": 0}
     expected = solve(chain, **how).state.shared.tobytes()
-    monkeypatch.setattr("wolfpack._run.SLICE_SECONDS", 1e-9)
+    monkeypatch.setattr("wolfpack._schedule.SLICE_SECONDS", 1e-9)
     monkeypatch.setattr("wolfpack.certificate.SLICE_SECONDS", 1e-9)
     assert solve(chain, **how).state.shared.tobytes() == expected
 

@@ -1,8 +1,4 @@
-"""What `Threads` counts, how it draws and plays, and that runs go on from each other."""
-
-import subprocess
-import sys
-from pathlib import Path
+"""What `Threads` counts, how it draws and plays, and how its runs go on."""
 
 import numpy as np
 import pytest
@@ -85,12 +81,10 @@ def test_it_stops_soon_after_the_epochs(problem, mode, epochs):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_checks_come_no_more_often_than_asked(problem, mode):
-    how = {"engine": Threads(2, mode=mode), "tol": 0, "max_epochs": 3000, "rng": 0}
-    epochs = [row.epoch for row in solve(problem, **how, check_every=1e9).trace]
-    assert len(epochs) == 2  # the start and the end
-    epochs = [row.epoch for row in solve(problem, **how, check_every=700.0).trace]
-    assert np.diff(epochs)[:-1].min(initial=700) >= 650
+def test_checks_come_no_more_often_than_asked(mode):
+    how = {"engine": Threads(2, mode=mode), "tol": 0, "max_epochs": 10**4, "rng": 0}
+    result = solve(LASSO, **how, check_every=1e9)
+    assert len(result.trace) == 2  # the start and the end
 
 
 def test_calls_of_the_server_are_accounted_for(problem):
@@ -139,9 +133,11 @@ def test_late_updates_are_dropped_early_in_the_run(problem):
 @pytest.mark.parametrize("mode", ["merge", "lock-free"])
 @pytest.mark.parametrize(
     ("sampling", "T"),
-    # Threads that shuffle one order have tests in processes of their own, below.
-    [("uniform", 1), ("uniform", 2), ("uniform", 5), ("permutation", 1)]
-    + [("gap", 1), ("gap", 2), ("gap", 5)],
+    # Threads that shuffle one order have tests in `test_hangs`.
+    [
+        *[(kind, T) for kind in ("uniform", "gap") for T in (1, 2, 5)],
+        ("permutation", 1),
+    ],
 )
 def test_every_block_is_visited(problem, bounds, mode, sampling, T):
     engine = Threads(T, mode=mode)
@@ -167,53 +163,6 @@ def test_a_permutation_visits_each_block_once_a_pass(problem):
     assert visits.min() == 6
     assert visits.sum() == result.n_oracle_calls <= 6 * problem.n_blocks + 6
     assert visits.max() <= 7  # the few of the next pass
-
-
-IN_A_PROCESS = """
-import sys
-sys.path.insert(0, {tests!r})
-import numpy as np, spy, wolfpack
-from wolfpack import Threads, solve
-for seed in range(4):
-    {body}
-"""
-
-
-def run_in_a_process(body, timeout=40):
-    """Run what may never end, and would take the test session with it."""
-    code = IN_A_PROCESS.format(tests=str(Path(__file__).parent), body=body)
-    command = [sys.executable, "-c", code]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        pytest.fail(f"it hangs: {body}")
-    return done
-
-
-@pytest.mark.parametrize("engine", ["Threads(4)", "Threads(4, mode='lock-free')"])
-def test_a_permutation_stays_one_when_threads_shuffle_it(engine):
-    """Blocks that two threads swap at once must not vanish from the order."""
-    done = run_in_a_process(
-        "p = spy.make(20);"
-        f"r = solve(p, engine={engine}, sampling='permutation', tol=0, rng=seed,"
-        " max_epochs=20000, max_seconds=5);"
-        "visits = p.data.calls - len(r.trace);"
-        "assert visits.min() > 0.2 * visits.mean(), np.sort(visits)"
-    )
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("n", [1, 2, 11])
-def test_workers_that_hold_every_block_come_back(n):
-    """With the paper's line search, blocks stay claimed while they are on their way."""
-    done = run_in_a_process(
-        f"Y = np.random.default_rng(0).normal(size=({n} + 1, 3)).cumsum(axis=0);"
-        "p = wolfpack.group_fused_lasso(Y, 0.4);"
-        "e = Threads(5, mode='server', line_search='workers');"
-        "r = solve(p, engine=e, batch_size=1, tol=0, max_epochs=300, rng=seed);"
-        "assert r.relative_gap < 0.1"
-    )
-    assert done.returncode == 0, done.stderr
 
 
 # Odd sizes.
@@ -295,7 +244,8 @@ def test_runs_go_on_from_each_other(problem, mode, name, sampling, tmp_path):
             start=state,
         )  # fmt: skip
         assert result.objective <= objective + 1e-6 * at.scale
-        assert result.converged or result.n_oracle_calls >= epochs * at.n_blocks
+        if result.status is wolfpack.Status.EPOCH_LIMIT:
+            assert result.n_oracle_calls >= epochs * at.n_blocks
         state, objective = State.load(result.save(tmp_path / "s")), result.objective
         assert state.n_oracle_calls == result.n_oracle_calls
         np.testing.assert_array_equal(state.shared, result.state.shared)

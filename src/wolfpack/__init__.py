@@ -10,7 +10,7 @@ from wolfpack.engines.threads import Threads
 from wolfpack.problem import Problem, ProblemError
 from wolfpack.problems.chain import chain_ssvm
 from wolfpack.problems.fused_lasso import group_fused_lasso
-from wolfpack.result import Delay, Event, OracleError, Result, Status
+from wolfpack.result import Event, OracleError, Result, Status
 from wolfpack.sets import (
     box,
     l1_ball,
@@ -31,7 +31,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ChainSSVM",
-    "Delay",
     "Event",
     "GroupFusedLasso",
     "OracleError",

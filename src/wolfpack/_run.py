@@ -19,8 +19,8 @@ import numpy as np
 from wolfpack import sampling
 from wolfpack._crew import Crew
 from wolfpack._interrupt import Interrupt
-from wolfpack._schedule import Schedule
-from wolfpack.certificate import SLICE_SECONDS, Certifier, failure
+from wolfpack._schedule import BEAT_SECONDS, Schedule
+from wolfpack.certificate import Certifier, failure
 from wolfpack.engines import serial
 from wolfpack.engines.serial import CURRENT, GAPS, SEEN, Plan
 from wolfpack.problem import Problem
@@ -30,17 +30,10 @@ from wolfpack.steps import LINE
 
 logger = logging.getLogger("wolfpack")
 
-BEAT_SECONDS = 0.2
 # A block that could still move may be missed in 30 passes once in 10^13 times.
 IDLE_PASSES = 30.0
 # After Ctrl-C the last certificate is made if it takes no longer than this.
 PATIENCE_SECONDS = 3.0
-# Threads that are woken for less than this spend a good part of it waking up.
-LEAST_SECONDS = 0.025
-# They wait for the slowest at the end of a slice, so each makes this many calls in one.
-LEAST_CALLS = 50
-# Checks by the clock take at most so much of the time.
-CHECK_SHARE = 0.2
 
 _said_uncompiled: set[str] = set()
 
@@ -79,8 +72,7 @@ class Run:
         self.scratch = engine.prepare(problem, options)
         self.certifier = Certifier(problem, self.kernels, self.work, self.crew)
         self.goal = options.tol * problem.scale
-        interval = options.check_every or 1.0
-        self.schedule = Schedule(problem.n_blocks, options.batch_size, interval)
+        self.schedule = Schedule(problem.n_blocks, options, engine)
         self.trace: list[TraceRow] = []
         self.solution_v: np.ndarray = state.shared
         self.averaged = False
@@ -194,7 +186,7 @@ class Run:
         if interrupt.asked:
             return Status.INTERRUPTED
         calls = self.state.n_oracle_calls
-        if self.schedule.updates_to(self.options.max_epochs, calls) <= 0:
+        if self.schedule.is_last(calls):
             return Status.EPOCH_LIMIT
         if time.perf_counter() - self.began >= self.options.max_seconds:
             return Status.TIME_LIMIT
@@ -227,7 +219,8 @@ class Run:
         state, calls = self.state, self.state.n_oracle_calls
         begin = time.perf_counter()
         try:
-            ended = self.engine.advance(self, self._calls_of_slice(calls))
+            wanted = self.schedule.slice(calls, self._rate)
+            ended = self.engine.advance(self, wanted)
         except Exception as error:
             self._restore()
             raise failure(self.problem, state, error) from error
@@ -241,21 +234,6 @@ class Run:
             state.blocks = grow(state.blocks, self.scratch.in_flight)
         elif ended != serial.DONE:
             self._fail(ended)
-
-    def _calls_of_slice(self, calls: int) -> int:
-        """Return how many oracle calls the next slice makes."""
-        schedule, size = self.schedule, self.options.batch_size
-        last = schedule.updates_to(self.options.max_epochs, calls)
-        wanted = schedule.updates_to_decision(calls)
-        if self.engine.size == 1:
-            wanted = min(wanted, int(self._rate * SLICE_SECONDS) // size)
-        elif not self.engine.reproducible:
-            wanted = max(
-                min(wanted, self._rate * BEAT_SECONDS / size),
-                self._rate * LEAST_SECONDS / size,
-                LEAST_CALLS * self.engine.size / size,
-            )
-        return int(max(1, min(last, wanted))) * size
 
     def pulse(self) -> bool:
         """Look around while an engine runs; return whether it is to come back now."""
@@ -290,27 +268,18 @@ class Run:
     # When to check.
 
     def _is_due(self) -> bool:
-        """Decide, at a whole number of intervals, whether a check is worth it."""
+        """Decide whether a check is worth it."""
         state, calls = self.state, self.state.n_oracle_calls
         checked = int(state.counts[CHECKED])
-        if calls == checked:
+        if calls == checked or not self.schedule.is_decision(calls):
             return False
-        if not self.engine.reproducible:
-            spent = self.seconds - self._checked_at
-            if calls and spent * CHECK_SHARE < self.certifier.seconds:
-                return False
-        elif not self.schedule.is_decision(calls):
-            return False
-        if self.options.check_every or calls == 0:
-            return True
         self._estimate()
-        if self.schedule.is_due(calls, checked):
+        share = self.certifier.seconds / max(self.seconds - self._checked_at, 1e-9)
+        hope = self.estimate <= self.goal
+        if self.schedule.is_due(calls, checked, hope, share):
             return True
-        reached = self.estimate <= self.goal
-        reached = reached and not self.schedule.is_soon(calls, checked)
-        if not reached:  # else the check does it, unless it is interrupted
-            state.sums[:] = 0.0
-        return reached
+        state.sums[:] = 0.0
+        return False
 
     def _estimate(self) -> None:
         sums, gaps = self.state.sums, self.state.sampler.gaps

@@ -1,32 +1,60 @@
 """When to look: passes, counted in oracle calls, and the updates that end them.
 
-Counting calls, not updates, lets a run go on with another batch size.
+Counting calls, not updates, lets a run go on with another batch size. A reproducible
+engine stops at whole numbers of intervals, where decisions do not depend on the clock.
+Others are stopped by the clock, because a pass may take them less time than a check.
 """
 
 import math
 
+# How often somebody may want to hear from a run; and how long one thread runs at most
+# before it looks for Ctrl-C.
+BEAT_SECONDS, SLICE_SECONDS = 0.2, 0.05
 # A check is due when passes have grown by so much, or by so many: v is rebuilt then,
 # and rounding gathers in a float32 v (on OCR up to 3e-5 relative in 50 passes).
 GROWTH, MOST = 1.15, 50.0
 # An estimate at the goal asks for a check, but not sooner than this after the last one:
 # it may promise too much, again and again.
 PAUSE, MOST_PAUSE = 1.03, 5.0
+# By the clock, checks take at most so much time, in parts of that of the updates; more
+# when the estimate is at the goal.
+CHECK_SHARE, HOPE_SHARE = 0.2, 0.5
+# Threads that are woken for less than this spend a good part of it waking up; and they
+# wait for the slowest at the end of a slice, so each makes so many calls in one.
+LEAST_SECONDS, LEAST_CALLS = 0.025, 50
 
 
 class Schedule:
-    """Places decisions at every multiple of an interval of passes."""
+    """Places decisions, and decides."""
 
-    def __init__(self, n_blocks: int, batch_size: int, interval: float) -> None:
-        self.n_blocks, self.batch_size = n_blocks, batch_size
-        self.calls_between = interval * n_blocks
+    def __init__(self, n_blocks: int, options, engine) -> None:
+        self.n_blocks, self.batch_size = n_blocks, options.batch_size
+        self.max_epochs, self.check_every = options.max_epochs, options.check_every
+        self.calls_between = (options.check_every or 1.0) * n_blocks
+        self.n_workers, self.clocked = engine.size, not engine.reproducible
 
     def epoch(self, calls: int) -> float:
         """Return the passes that so many oracle calls make."""
         return calls / self.n_blocks
 
-    def updates_to(self, epochs: float, calls: int) -> float:
-        """Return how many more updates complete so many passes."""
-        return self._updates(epochs * self.n_blocks - calls)
+    def is_last(self, calls: int) -> bool:
+        """Return whether all passes are made."""
+        return self._updates(self.max_epochs * self.n_blocks - calls) <= 0
+
+    def slice(self, calls: int, rate: float) -> int:
+        """Return how many calls to make next, at `rate` calls a second."""
+        size = self.batch_size
+        last = self._updates(self.max_epochs * self.n_blocks - calls)
+        wanted = self.updates_to_decision(calls)
+        if self.clocked:
+            wanted = max(
+                min(wanted, rate * BEAT_SECONDS / size),
+                rate * LEAST_SECONDS / size,
+                LEAST_CALLS * self.n_workers / size,
+            )
+        elif self.n_workers == 1:
+            wanted = min(wanted, rate * SLICE_SECONDS / size)
+        return int(max(1, min(last, wanted))) * size
 
     def updates_to_decision(self, calls: int) -> float:
         """Return how many more updates lead to the next decision."""
@@ -41,19 +69,27 @@ class Schedule:
         """Return whether the last update reached or passed a multiple."""
         before = calls - self.batch_size
         return (
-            calls == 0
+            self.clocked
+            or calls == 0
             or before + self.updates_to_decision(before) * self.batch_size <= calls
         )
 
-    def is_due(self, calls: int, checked: int) -> bool:
-        """Return whether passes have grown enough since the last check."""
-        epoch, before = self.epoch(calls), self.epoch(checked)
-        return epoch >= before + min(max((GROWTH - 1.0) * before, 1.0), MOST)
+    def is_due(self, calls: int, checked: int, hope: bool, share: float) -> bool:
+        """Return whether to check now, after a check `checked` calls into the run.
 
-    def is_soon(self, calls: int, checked: int) -> bool:
-        """Return whether a check now would follow the last one too closely."""
-        epoch, before = self.epoch(calls), self.epoch(checked)
-        return epoch < before + min((PAUSE - 1.0) * before, MOST_PAUSE)
+        `hope`: the estimate is at the goal. `share`: the time of the last check, in
+        parts of that of the updates since.
+        """
+        now, before = self.epoch(calls), self.epoch(checked)
+        if calls == 0:
+            return True
+        if self.check_every:
+            return not self.clocked or now - before >= self.check_every
+        due = now >= before + min(max((GROWTH - 1.0) * before, 1.0), MOST)
+        hope &= now >= before + min((PAUSE - 1.0) * before, MOST_PAUSE)
+        if self.clocked:
+            due, hope = due and share <= CHECK_SHARE, hope and share <= HOPE_SHARE
+        return due or hope
 
     def _updates(self, calls: float) -> float:
         if math.isinf(calls):

@@ -1,11 +1,12 @@
 """Algorithm 3 of the paper: workers that write straight into the one v.
 
 No copy of v, no lock on it, one block at a time: a step adds its change to v where that
-is not zero. So it costs what it touches, however large v is. `lock-free` adds element by
-element, atomically; `merge`, for problems whose blocks touch few rows of v, row by row,
-each of which it locks for the few nanoseconds that this takes. With a line search gamma is exact for v as it is when the oracle has returned; the
-few steps that other workers make in that very moment are not in it. How much they
-disturb is measured by looking again after the step, and steps are damped by it:
+is not zero. So it costs what it touches, however large v is. `lock-free` adds element
+by element, atomically; `merge`, for problems whose blocks touch few rows of v, row by
+row, each of which it locks for the few nanoseconds that this takes. With a line search
+gamma is exact for v as it is when the oracle has returned; the few steps that other
+workers make in that very moment are not in it. How much they disturb is measured by
+looking again after the step, and steps are damped by it:
 
     eta = 1 / (1 + R),   R = (change of the slope by others) / (slope), at eta = 1
 
@@ -147,7 +148,7 @@ def walk(data, shared, team, mine, rows, linear, bend, version, tally, sums, pla
 
 @jit
 def add_to(shared, team, mine, rows, gamma):
-    """v <- v + gamma direction; return gamma."""
+    """Move v by gamma along the direction; return gamma."""
     if not gamma > 0.0:
         return gamma
     locks, cell = team.row_locks, mine.cell

@@ -116,13 +116,14 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         return Threads(n_workers)
 
     def _count_workers(self) -> int:
-        given: Any = self.n_jobs
-        if given is not None and (not isinstance(given, int | np.integer) or given == 0):
+        n_jobs = self.n_jobs
+        is_count = isinstance(n_jobs, int | np.integer) and n_jobs != 0
+        if n_jobs is not None and not is_count:
             raise ValueError(
                 "n_jobs must be the number of threads, -1 for all cores or None; "
-                f"given was {given!r}."
+                f"given was {n_jobs!r}."
             )
-        return int(effective_n_jobs(given))
+        return int(effective_n_jobs(n_jobs))  # pyright: ignore[reportArgumentType]
 
     def __sklearn_tags__(self):
         """Say that threads meet by chance."""
