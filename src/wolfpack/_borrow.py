@@ -22,7 +22,8 @@ def _strip(context, builder, kind, value):
             setattr(array, field, cgutils.get_null_value(place.type))
         return array._getvalue()
     if isinstance(kind, types.BaseTuple):
-        for k, item in enumerate(kind.types):
+        items: Any = kind
+        for k, item in enumerate(items):
             part = builder.extract_value(value, k)
             part = _strip(context, builder, item, part)
             value = builder.insert_value(value, part, k)

@@ -74,10 +74,10 @@ class Session:
         """Make about so many oracle calls; return why it ended."""
         self.begin(run, calls)
         control = self.team.control
-        repeats = tuple(int(m) for m in self.engine.oracle_repeats)
+        least, most = map(int, self.engine.oracle_repeats)
         duties = [
             Duty(
-                t, self.n_workers, self.batch, calls, repeats, chance,
+                t, self.n_workers, self.batch, calls, (least, most), chance,
                 self.workers_search, self.parts,
             )
             for t, chance in enumerate(self.chances)
@@ -170,7 +170,8 @@ def validate_play(engine) -> None:
             f"n_workers must be a positive integer, or None for all cores; given {n!r}."
         )
     repeats = np.asarray(engine.oracle_repeats)
-    if repeats.shape != (2,) or not 1 <= repeats[0] <= repeats[1]:
+    whole = repeats.shape == (2,) and repeats.dtype.kind in "iu"
+    if not (whole and 1 <= repeats[0] <= repeats[1]):
         raise ValueError(
             "oracle_repeats must be two integers, 1 <= least <= most, not "
             f"{engine.oracle_repeats!r}."
