@@ -81,6 +81,8 @@ def direct_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan
     fresh = 0
     while not is_over(team) and not lacks_room(blocks, team, duty):
         i = claim(team, plan, duty, tally, sums, rng)
+        if i < 0:
+            break
         seen = load_acquire(control, VERSION)
         ended = call_oracle(data, shared, blocks, i, atom, work, plan, duty, rng, tally)
         if ended == DONE and is_lost(duty, rng, tally):

@@ -78,6 +78,8 @@ def merge_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan,
         count = 0
         while count < batch:
             i = claim(team, plan, duty, tally, sums, rng)
+            if i < 0:
+                return
             atom = atoms[count]
             ended = call_oracle(
                 data, own, blocks, i, atom, work, plan, duty, rng, tally

@@ -92,6 +92,8 @@ def server_worker(
     while not is_over(team):
         if duty.workers_search:
             i = claim(team, plan, duty, tally, sums, rng)  # the server gives it back
+            if i < 0:
+                return
         else:
             i = int(rng.random() * n)  # c.
         version = load_acquire(team.control, VERSION)

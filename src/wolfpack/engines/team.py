@@ -1,5 +1,6 @@
 """One run of several threads: their memory, their slices, and what they counted."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from wolfpack.engines.workers import (
     Team,
 )
 from wolfpack.result import Delay
+from wolfpack.sampling import PERMUTATION
 
 
 class Session:
@@ -48,6 +50,7 @@ class Session:
             owners=zeros(n, np.int8),
             gaps=np.zeros(0),
             order=np.arange(n),
+            strides=_strides(n),
             progress=zeros(n_workers * workers.APART, np.int64),
             row_locks=zeros(0, np.int32),
         )
@@ -118,6 +121,8 @@ class Session:
         control[VERSION], control[CURSOR] = version, cursor
         control[HALT] = ENOUGH if calls == 0 else 0
         self.team.owners[:] = 0
+        if self.plan.sampling == PERMUTATION:
+            self.rngs[0].shuffle(self.team.order)
         gaps = state.sampler.gaps
         if gaps.size:
             self.team = self.team._replace(gaps=gaps)
@@ -187,6 +192,13 @@ def validate_play(engine) -> None:
             f"return_probability must be a number or {engine.size} of them, one a "
             f"worker; it has shape {chances.shape}."
         )
+
+
+def _strides(n: int) -> np.ndarray:
+    """Return a few numbers that have no divisor in common with n, mixed up."""
+    near = np.arange(1, 64 * n, max(1, n // 7)) % n if n > 1 else np.ones(1, np.int64)
+    good = [int(k) for k in dict.fromkeys(near.tolist()) if math.gcd(int(k), n) == 1]
+    return np.array(good[:16] or [1], np.int64)
 
 
 def _count_bytes(value: Any) -> int:

@@ -53,6 +53,7 @@ WHOLE, RANGES, COMBS = 0, 1, 2
 TURNS = 4  # a worker looks around so often while it visits as many blocks as a part has
 APART = 8  # words in a cache line
 FORGET = 0.02  # how fast the mean follows
+TRIES = 16  # at blocks that others hold
 
 
 class Team(NamedTuple):
@@ -62,6 +63,7 @@ class Team(NamedTuple):
     owners: np.ndarray  # 1 while somebody holds the block
     gaps: np.ndarray  # of each block when last seen, for gap sampling
     order: np.ndarray  # of the blocks, for permutation sampling
+    strides: np.ndarray  # prime to the number of blocks
     progress: np.ndarray  # turns taken in each part of the blocks
     row_locks: np.ndarray  # of v, where steps go straight into it
 
@@ -81,16 +83,20 @@ class Duty(NamedTuple):
 
 @jit
 def claim(team, plan, duty, tally, sums, rng):
-    """Take a block that nobody holds, drawn as `plan.sampling` says."""
+    """Take a block that nobody holds, drawn as `plan.sampling` says; -1: all is over.
+
+    A worker may hold blocks while it waits for more. Where others hold the rest of its
+    part, it looks at all blocks: there are enough for everybody.
+    """
     if tally[LEFT] <= 0:
         choose_part(team, duty, tally)
     tally[LEFT] -= 1
-    first, stride, count = tally[FIRST], tally[STRIDE], tally[COUNT_OF_PART]
     owners, gaps = team.owners, team.gaps
+    first, stride, count = tally[FIRST], tally[STRIDE], tally[COUNT_OF_PART]
     spins = 0
     while True:
         if plan.sampling == PERMUTATION:
-            i = next_in_order(team, rng)
+            i = next_in_order(team)
         else:
             i = first + stride * int(rng.random() * count)
         if plan.sampling == GAP:
@@ -102,6 +108,10 @@ def claim(team, plan, duty, tally, sums, rng):
             return i
         relax(spins)
         spins += 1
+        if spins % TRIES == 0:
+            first, stride, count = 0, 1, owners.size
+            if is_over(team):
+                return -1
 
 
 @jit
@@ -132,15 +142,13 @@ def choose_part(team, duty, tally):
 
 
 @jit
-def next_in_order(team, rng):
-    """Walk through a permutation that is shuffled for the next round on the way."""
-    order = team.order
+def next_in_order(team):
+    """Walk through the order; each round with another stride, prime to its length."""
+    order, strides = team.order, team.strides
     n = order.size
-    at = fetch_add(team.control, CURSOR, 1) % n
-    i = order[at]
-    other = int(rng.random() * (at + 1))
-    order[at], order[other] = order[other], i
-    return min(max(i, 0), n - 1)
+    ticket = fetch_add(team.control, CURSOR, 1)
+    turn, at = ticket // n, ticket % n
+    return order[(at * strides[turn % strides.size] + turn) % n]
 
 
 @jit
