@@ -219,7 +219,7 @@ class Run:
         state, calls = self.state, self.state.n_oracle_calls
         begin = time.perf_counter()
         try:
-            wanted = self.schedule.slice(calls, self._rate)
+            wanted = self.schedule.slice(calls, self._rate, self.seconds)
             ended = self.engine.advance(self, wanted)
         except Exception as error:
             self._restore()

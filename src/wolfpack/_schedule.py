@@ -41,15 +41,18 @@ class Schedule:
         """Return whether all passes are made."""
         return self._updates(self.max_epochs * self.n_blocks - calls) <= 0
 
-    def slice(self, calls: int, rate: float) -> int:
-        """Return how many calls to make next, at `rate` calls a second."""
+    def slice(self, calls: int, rate: float, seconds: float) -> int:
+        """Return how many calls to make next, at `rate` calls a second.
+
+        A run that took `seconds` so far is not made to take more than twice as long.
+        """
         size = self.batch_size
         last = self._updates(self.max_epochs * self.n_blocks - calls)
         wanted = self.updates_to_decision(calls)
         if self.clocked:
             wanted = max(
                 min(wanted, rate * BEAT_SECONDS / size),
-                rate * LEAST_SECONDS / size,
+                rate * min(LEAST_SECONDS, seconds) / size,
                 LEAST_CALLS * self.n_workers / size,
             )
         elif self.n_workers == 1:
