@@ -62,12 +62,14 @@ class Race(NamedTuple):
     blocks: tuple[int, ...] = ()  # tried beside the automatic number
     from_workers: int = 2  # by at least so many workers
     n_seeds: int = 1
+    alone: bool = True  # whether Threads(1) races beside Serial
 
     def entrants(self, workers):
         """Yield engine, workers and blocks: single threads first, then many to few."""
         if self.repeats == (1, 1):
             yield Serial(), 1, None
-        yield Threads(1, oracle_repeats=self.repeats), 1, None
+        if self.alone:
+            yield Threads(1, oracle_repeats=self.repeats), 1, None
         for T in reversed(workers):  # where time is short, the few are left out
             engine = Threads(T, oracle_repeats=self.repeats)
             for B in (None, *self.blocks) if T > 1 else ():
@@ -155,11 +157,10 @@ def run_ocr(book, workers, fast, seconds) -> None:
     warm(problem, [Serial(), Threads(2)])
     book.begin("ocr", f"{problem.n_blocks} words, alpha {OCR_ALPHA}", RACE)
     budget = Budget(seconds)
-    blocks, n_seeds = ((8,), 1) if fast else ((4, 8, 16), 3)
+    blocks, n_seeds = ((8,), 1) if fast else ((4, 6, 8), 3)
     rules = Race("ocr", 0.01, blocks=blocks, n_seeds=n_seeds)
     race(book, budget, problem, workers, rules)
-    spell, blocks = (0.3, (64,)) if fast else (1.0, (32, 64))
-    throughput(book, budget, problem, "ocr", workers, spell, blocks)
+    throughput(book, budget, problem, "ocr", workers, 0.3 if fast else 1.0, (64,))
 
 
 def run_hard(book, workers, fast, seconds) -> None:
@@ -167,7 +168,7 @@ def run_hard(book, workers, fast, seconds) -> None:
     problem, tol = ocr(OCR_ALPHA), 0.1 if fast else 0.01
     warm(problem, [Threads(2)])
     book.begin("hard", f"OCR, each subproblem solved {HARD} times", RACE)
-    rules = Race("hard", tol, HARD, blocks=(4,) if fast else (2, 4, 8))
+    rules = Race("hard", tol, HARD, blocks=(4,) if fast else (2, 3, 4))
     race(book, Budget(seconds), problem, workers, rules)
 
 
@@ -186,13 +187,13 @@ def run_chains(book, workers, fast, seconds) -> None:
     warm(problem, [Serial(), Threads(2)])
     title = f"{problem.n_blocks} chains of 100 to 300 positions, 50 labels"
     book.begin("chains", title, RACE)
-    rules = Race("chains", 0.01, blocks=(1,), from_workers=8)
+    rules = Race("chains", 0.01, blocks=(1,), from_workers=8, alone=fast)
     race(book, Budget(seconds), problem, workers, rules)
 
 
 def run_conll(book, workers, fast, seconds) -> None:
     """Sparse text: v has 100,000 rows, of which a step touches a few hundred."""
-    problems = conll((1e-2,) if fast else (1e-2, 1e-3))
+    problems = conll((1e-2,))
     warm(problems[1e-2], [Serial(), Threads(2)])
     book.begin("conll", "8936 sentences, sparse", (*RACE, "kilobytes_per_worker"))
     budget = Budget(seconds)
@@ -256,7 +257,7 @@ def run_straggler(book, workers, fast, seconds) -> None:
     chances = (1.0, 0.2, 0.05) if fast else (1.0, 0.5, 0.2, 0.1, 0.05)
     cases = {f"p={p:g}": [p] + [1.0] * (T - 1) for p in chances}
     book.begin("straggler", f"one of {T} workers reports with probability p", PLAY)
-    play(book, Budget(seconds), problem, cases, T, 0.5 if fast else 1.5)
+    play(book, Budget(seconds), problem, cases, T, 0.5 if fast else 1.0)
 
 
 def run_mixed(book, workers, fast, seconds) -> None:
@@ -268,7 +269,7 @@ def run_mixed(book, workers, fast, seconds) -> None:
     ranks = np.arange(1, T + 1) / T
     cases = {f"theta={t:g}": np.minimum(1.0, t + ranks).tolist() for t in thetas}
     book.begin("mixed", f"worker i of {T} reports with p = min(1, theta + i/T)", PLAY)
-    play(book, Budget(seconds), problem, cases, T, 0.5 if fast else 1.5)
+    play(book, Budget(seconds), problem, cases, T, 0.5 if fast else 1.0)
 
 
 def run_optima(book, workers, fast, seconds) -> None:

@@ -161,7 +161,7 @@ def test_a_permutation_visits_each_block_once_a_pass(problem):
     )  # fmt: skip
     visits = problem.data.calls - len(result.trace)
     assert visits.min() == 6
-    assert visits.sum() == result.n_oracle_calls <= 6 * problem.n_blocks + 6
+    assert visits.sum() == result.n_oracle_calls < 7 * problem.n_blocks
     assert visits.max() <= 7  # the few of the next pass
 
 

@@ -34,7 +34,7 @@ class Crew:
         task: Callable[[int], Any],
         count: int | None = None,
         stop: Callable[[], None] = lambda: None,
-        pulse: Callable[[], Any] = lambda: None,
+        pulse: Callable[[], Any] | None = None,
     ) -> list[Any]:
         """Return [task(0), ..., task(count - 1)], all of them at once.
 
@@ -42,7 +42,7 @@ class Crew:
         is called to make the others return, and then the error is raised here.
         """
         count = self.size if count is None else count
-        if count == 1 and self.size == 1:
+        if count == 1 and pulse is None:
             return [task(0)]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.size + 1, "wolfpack")  # and a server
@@ -53,7 +53,8 @@ class Crew:
                 done, left = wait(left, PULSE_SECONDS, FIRST_EXCEPTION)
                 if any(future.exception() for future in done):
                     stop()
-                pulse()
+                if pulse is not None:
+                    pulse()
         except BaseException:  # raised by `pulse`
             stop()
             wait(futures)

@@ -85,7 +85,8 @@ class Run:
         self._raised: BaseException | None = None
         self._interrupt = Interrupt()
         self.began = self._beat = time.perf_counter()
-        self._compile()
+        with self.crew:
+            self._compile()
         self.began = self._beat = time.perf_counter()
 
     def _compile(self) -> None:
@@ -112,7 +113,11 @@ class Run:
         """Run until something says stop; return the result."""
         self._interrupt = interrupt
         with self.crew:
-            return self._to_the_end(interrupt)
+            try:
+                return self._to_the_end(interrupt)
+            finally:
+                if not self.engine.reproducible:  # its workers keep gaps, and no tree
+                    sampling.rebuild(self.state.sampler)
 
     def _to_the_end(self, interrupt: Interrupt) -> Result:
         status = self._look_first(interrupt)

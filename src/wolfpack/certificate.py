@@ -146,7 +146,8 @@ class Certifier:
         def give_up() -> None:
             over[0] = True
 
-        least = sum(self.crew.run(work, self.size, stop=give_up, pulse=pulse))
+        watch = pulse if self.size > 1 else None
+        least = sum(self.crew.run(work, self.size, stop=give_up, pulse=watch))
         if over[0]:
             return None
         kernel = self.kernels.evaluate

@@ -102,6 +102,10 @@ def merge_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan,
             chosen[count], gammas[count] = i, gamma
             see_gap(team, plan, sums, i, gap)
             count += 1
+            if is_over(team):  # merge what there is
+                break
+        if count == 0:
+            break
         if batch > 1:
             subtract(own, mine.base, direction)
         if QUADRATIC and not (HAS_CURVATURE and batch == 1):

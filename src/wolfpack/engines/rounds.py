@@ -15,6 +15,7 @@ from wolfpack._compile import entry, jit
 from wolfpack._slots import HAS_ROWS
 from wolfpack.engines.serial import DONE, GROW, NOT_A_NUMBER, meet_rows
 from wolfpack.engines.workers import (
+    CALLED,
     ENOUGH,
     GAP_SUM,
     GAPS_SEEN,
@@ -118,7 +119,7 @@ def sync_worker(
             ended = call_oracle(
                 data, shared, blocks, i, atom, work, plan, duty, rng, tally
             )
-            while ended == DONE and is_lost(duty, rng, tally):  # the others wait
+            while ended == DONE and is_late(team, duty, rng, tally):  # all wait
                 ended = call_oracle(
                     data, shared, blocks, i, atom, work, plan, duty, rng, tally
                 )
@@ -147,6 +148,14 @@ def sync_worker(
             settle(blocks, team, mine.chosen[j - first], now.atoms[j], gamma)
         k += 1
         meeting += 4
+        if me == 0:
+            store_release(team.control, CALLED, (k - first_update) * tau)
+
+
+@jit
+def is_late(team, duty, rng, tally):
+    """Return whether a worker has to solve again what it lost."""
+    return is_lost(duty, rng, tally) and load_acquire(team.control, WISH) == 0
 
 
 @jit

@@ -23,6 +23,7 @@ from wolfpack._slots import HAS_CURVATURE, curvature, slope
 from wolfpack.engines.serial import DONE, GROW, NOT_A_NUMBER, apply, meet_rows
 from wolfpack.engines.workers import (
     APART,
+    AT,
     CALLED,
     COLLISIONS,
     ENOUGH,
@@ -186,7 +187,7 @@ def serve(
             control[VERSION],
         )
         if not gamma >= 0.0:
-            halt(team, NOT_A_NUMBER, desk.chosen[0])
+            halt(team, NOT_A_NUMBER, tally[AT])
             return
         store_release(control, VERSION, control[VERSION] + 1)  # 4.
         for j in range(desk.chosen.size):
@@ -245,8 +246,10 @@ def step_together(
     linear = 0.0
     n_rows = 0
     for j in range(tau):
-        # What `prepare` says of the gap is about an older v; the slope below is not.
-        prepare(data, shared, blocks, chosen[j], atoms[j], work)
+        tally[AT] = chosen[j]
+        # This gap is about an older v, the slope below is not; but it shows a bad atom.
+        if not is_finite(prepare(data, shared, blocks, chosen[j], atoms[j], work)):
+            return np.nan
         scale = gammas[j] if duty.workers_search else 1.0
         linear += spread(data, blocks, chosen[j], atoms[j], scale, direction, work)
         n_rows = meet_rows(data, chosen[j], desk, n_rows, tally[STAMP], work)

@@ -25,7 +25,6 @@ from wolfpack.engines.workers import (
     Team,
 )
 from wolfpack.result import Delay
-from wolfpack.sampling import PERMUTATION
 
 
 class Session:
@@ -116,13 +115,12 @@ class Session:
         if not self.rngs:
             self.rngs = state.rng.spawn(self.n_threads)
             control[VERSION] = state.n_updates
+            self.rngs[0].shuffle(self.team.order)
         version, cursor = control[VERSION], control[CURSOR]
         control[:] = 0
         control[VERSION], control[CURSOR] = version, cursor
         control[HALT] = ENOUGH if calls == 0 else 0
         self.team.owners[:] = 0
-        if self.plan.sampling == PERMUTATION:
-            self.rngs[0].shuffle(self.team.order)
         gaps = state.sampler.gaps
         if gaps.size:
             self.team = self.team._replace(gaps=gaps)
@@ -170,7 +168,8 @@ class Session:
 def validate_play(engine) -> None:
     """Refuse numbers of workers, repeats and probabilities that make no sense."""
     n = engine.n_workers
-    if n is not None and not (isinstance(n, int | np.integer) and n >= 1):
+    whole = isinstance(n, int | np.integer) and not isinstance(n, bool)
+    if n is not None and not (whole and n >= 1):
         raise ValueError(
             f"n_workers must be a positive integer, or None for all cores; given {n!r}."
         )

@@ -42,7 +42,7 @@ class Tuner:
         self._progress[self._now] = TRUST * old + (1.0 - TRUST) * progress
         self._slices += 1
         self._seen[self._now] = self._slices
-        self.best = max(self._near(), key=lambda k: self._progress.get(k, 0.0))
+        self.best = max(self._near(), key=lambda k: (self._progress.get(k, 0.0), -k))
         others = [k for k in self._near() if k != self.best]
         unknown = [k for k in others if k not in self._progress]
         self._now = self.best

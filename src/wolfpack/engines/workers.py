@@ -251,7 +251,7 @@ def see_gap(team, plan, sums, i, gap):
     sums[GAP_SUM] += gap
     sums[GAPS_SEEN] += 1.0
     if plan.sampling == GAP:
-        team.gaps[i] = gap
+        team.gaps[i] = max(gap, 0.0)
 
 
 @jit
