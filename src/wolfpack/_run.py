@@ -106,7 +106,8 @@ class Run:
         shared, gaps = self.state.shared, self.state.sampler.gaps
         origin, rows = self.certifier.origin, self.certifier.rows[:0]
         self.certifier.oracle_values(self.state, shared, origin, 0, 0, gaps)
-        self.kernels.evaluate(self.problem.data, origin, origin, rows)
+        self.kernels.inner_products(self.problem.data, origin, origin, rows)
+        self.kernels.evaluate(self.problem.data, origin)
         logger.info("%s: ready in %.1f s.", name, time.perf_counter() - begin)
 
     def to_the_end(self, interrupt: Interrupt) -> Result:
@@ -318,10 +319,7 @@ class Run:
     def _bound_from_before(self) -> None:
         """Certify without a pass: the last lower bound holds for every x."""
         exact, linear = self.certifier.rebuild(self.state)
-        origin, rows = self.certifier.origin, self.certifier.rows
-        kernel = self.kernels.evaluate
-        args = (exact, origin, rows)
-        value, _, _ = self.certifier.guard(self.state, 0, kernel, *args)
+        value = self.certifier.evaluate(exact)
         objective, row = value + linear, self.trace[-1]
         self.solution_v, self.averaged = exact, False
         gap = objective - row.lower_bound if math.isfinite(objective) else row.gap

@@ -18,7 +18,7 @@ GROWTH, MOST = 1.15, 50.0
 PAUSE, MOST_PAUSE = 1.03, 5.0
 # By the clock, checks take at most so much time, in parts of that of the updates; more
 # when the estimate is at the goal.
-CHECK_SHARE, HOPE_SHARE = 0.2, 0.5
+CHECK_SHARE, HOPE_SHARE = 0.2, 1.0
 # Threads that are woken for less than this spend a good part of it waking up; and they
 # wait for the slowest at the end of a slice, so each makes so many calls in one.
 LEAST_SECONDS, LEAST_CALLS = 0.025, 50

@@ -55,6 +55,7 @@ class Certifier:
         self.atoms = [zeros(room, kind) for _ in range(self.size)]
         self.currents = zeros((self.size, 8), np.int64)
         self.origin = problem.shared.astype(np.float64, copy=False)
+        self.moved = bool(self.origin.any())
         self.rows = np.arange(len(problem.shared))
         self.no_gaps = np.zeros(0)
         self.seconds = 0.0  # of the last certificate
@@ -150,11 +151,29 @@ class Certifier:
         least = sum(self.crew.run(work, self.size, stop=give_up, pulse=watch))
         if over[0]:
             return None
-        kernel = self.kernels.evaluate
-        args = (exact, self.origin, self.rows)
-        value, inner, whole = self.guard(state, 0, kernel, *args)
+        inner, whole = self._inner_products(state, exact)
         size = abs(inner) + abs(least) + 1e-3 * abs(whole)
-        return float(value), float(inner), float(least), size
+        return self.evaluate(exact), inner, float(least), size
+
+    def evaluate(self, exact: np.ndarray) -> float:
+        """Return g(v); NaN where the problem does not say."""
+        return float(self.kernels.evaluate(self.problem.data, exact))
+
+    def _inner_products(self, state: State, exact: np.ndarray) -> tuple[float, float]:
+        """Return <grad g(v), v - v0> and <grad g(v), v>.
+
+        Where blocks touch few rows g is a sum over rows, and each thread takes a share.
+        """
+        change = exact - self.origin if self.moved else exact
+        size = self.size if self.problem.touched is not None else 1
+        shares = np.array_split(self.rows, size)
+
+        def work(t: int) -> tuple[float, float]:
+            kernel = self.kernels.inner_products
+            return self.guard(state, t, kernel, exact, change, shares[t])
+
+        inner, whole = np.sum(self.crew.run(work, size), axis=0)
+        return float(inner), float(whole)
 
     def _refuse_negative(self, state: State, gap: float, size: float) -> None:
         noise = 1e-5 if state.shared.dtype == np.float32 else 1e-9

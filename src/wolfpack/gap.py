@@ -65,11 +65,16 @@ def rebuild(data, blocks, first, last, out):
 
 
 @entry
-def evaluate(data, shared, origin, rows):
-    """Return g(v), <grad g(v), v - v0>, and <grad g(v), v>, which sizes rounding."""
-    inner = slope(data, shared, shared - origin, rows, 0.0)
-    whole = slope(data, shared, shared, rows, 0.0)
-    return (value(data, shared) if HAS_VALUE else np.nan), inner, whole
+def evaluate(data, shared):
+    """Return g(v)."""
+    return value(data, shared) if HAS_VALUE else np.nan
+
+
+@entry
+def inner_products(data, shared, change, rows):
+    """Return <grad g(v), v - v0> over `rows`, and <grad g(v), v>: it sizes rounding."""
+    inner = slope(data, shared, change, rows, 0.0)
+    return inner, slope(data, shared, shared, rows, 0.0)
 
 
 @entry

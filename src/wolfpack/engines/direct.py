@@ -21,6 +21,7 @@ import numpy as np
 from wolfpack._atomics import acquire, fetch_add, load_acquire, prefetch, release
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
+from wolfpack._simd import fetch, put
 from wolfpack._slots import HAS_CURVATURE, QUADRATIC, curvature, slope
 from wolfpack.engines.serial import DONE, NOT_A_NUMBER, meet_rows
 from wolfpack.engines.workers import (
@@ -162,8 +163,8 @@ def add_to(shared, team, mine, rows, gamma):
     if locks.size == 0:
         for r in rows:
             for k in range(r * width, (r + 1) * width):
-                if change[k] != 0.0:
-                    fetch_add(flat, k, scale * change[k])
+                if fetch(change, k) != 0.0:
+                    fetch_add(flat, k, scale * fetch(change, k))
         return gamma
     for r in rows:
         prefetch(locks, r)
@@ -173,7 +174,7 @@ def add_to(shared, team, mine, rows, gamma):
         # Nothing can go wrong while a row is locked, so nobody has to give up waiting.
         acquire(locks, r, team.control, NEVER)
         for k in range(r * width, (r + 1) * width):
-            flat[k] += scale * change[k]
+            put(flat, k, fetch(flat, k) + scale * fetch(change, k))
         release(locks, r)
     return gamma
 
@@ -183,6 +184,7 @@ def clear(direction, rows):
     """Zero the direction where it is not."""
     width = direction.size // len(direction)
     change = direction.reshape(direction.size)
+    zero = change.dtype.type(0.0)
     for r in rows:
         for k in range(r * width, (r + 1) * width):
-            change[k] = 0.0
+            put(change, k, zero)
