@@ -21,6 +21,7 @@ import numpy as np
 from wolfpack._atomics import acquire, fetch_add, load_acquire, prefetch, release
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
+from wolfpack._memory import zeros
 from wolfpack._simd import fetch, put
 from wolfpack._slots import HAS_CURVATURE, QUADRATIC, curvature, slope
 from wolfpack.engines.serial import DONE, NOT_A_NUMBER, meet_rows
@@ -70,6 +71,20 @@ class Own(NamedTuple):
     own_rows: np.ndarray
     stamps: np.ndarray
     cell: np.ndarray  # one number, in the precision of v
+
+    @classmethod
+    def create(cls, problem) -> "Own":
+        """Make the memory of a worker."""
+        shape, kind = problem.shared.shape, problem.shared.dtype
+        sparse = problem.touched is not None
+        return cls(
+            atom=zeros(problem.atom_size, problem.start.dtype),
+            direction=zeros(shape, kind),
+            rows=np.arange(shape[0]),
+            own_rows=zeros(problem.max_rows if sparse else 0, np.int64),
+            stamps=zeros(shape[0] if sparse else 0, np.int64),
+            cell=zeros(1, kind),
+        )
 
 
 @entry

@@ -17,6 +17,7 @@ import numpy as np
 from wolfpack._atomics import acquire, fetch_add, prefetch, release
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
+from wolfpack._memory import zeros
 from wolfpack._simd import fill, load, multiply_add, store
 from wolfpack._slots import HAS_CURVATURE, QUADRATIC, curvature, slope
 from wolfpack.engines.serial import DONE, NOT_A_NUMBER
@@ -59,6 +60,23 @@ class Mine(NamedTuple):
     trial: np.ndarray  # the same for one block, where there is no curvature
     rows: np.ndarray
     cell: np.ndarray  # one number, in the precision of v
+
+    @classmethod
+    def create(cls, problem, size: int) -> "Mine":
+        """Make the memory of a worker that takes up to `size` blocks at a time."""
+        shape, kind = problem.shared.shape, problem.shared.dtype
+        alone = (0, *shape[1:]) if problem.curvature is not None else shape
+        return cls(
+            chosen=zeros(size, np.int64),
+            atoms=zeros((size, problem.atom_size), problem.start.dtype),
+            gammas=zeros(size),
+            shared=zeros(shape, kind),
+            base=zeros(shape, kind),
+            direction=zeros(shape, kind),
+            trial=zeros(alone, kind),
+            rows=np.arange(shape[0]),
+            cell=zeros(1, kind),
+        )
 
 
 @entry

@@ -12,6 +12,7 @@ import numpy as np
 from wolfpack._atomics import load_acquire, relax, store_release
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
+from wolfpack._memory import zeros
 from wolfpack._slots import HAS_ROWS
 from wolfpack.engines.serial import DONE, GROW, NOT_A_NUMBER, meet_rows
 from wolfpack.engines.workers import (
@@ -55,6 +56,27 @@ class Round(NamedTuple):
     gamma: np.ndarray
     flags: np.ndarray  # of the barrier
 
+    @classmethod
+    def create(cls, problem, tau: int, T: int) -> "Round":
+        """Make the memory of T workers that solve `tau` blocks together."""
+        shape, kind = problem.shared.shape, problem.shared.dtype
+        n_rows = shape[0] if problem.touched is not None else 0
+        n_turns = max(1, (T - 1).bit_length())
+        return cls(
+            chosen=zeros(tau, np.int64),
+            atoms=zeros((tau, problem.atom_size), problem.start.dtype),
+            gaps=zeros(tau),
+            linears=zeros(T),
+            directions=zeros((T, *shape), kind),
+            rows=zeros((T, n_rows), np.int64),
+            n_rows=zeros(2 * T + 1, np.int64),
+            total=zeros(shape, kind),
+            total_rows=np.arange(shape[0]),
+            stamps=zeros(n_rows, np.int64),
+            gamma=zeros(1),
+            flags=zeros(n_turns * T * FLAG_APART, np.int64),
+        )
+
 
 class Errand(NamedTuple):
     """What one worker of `Sync` has for itself; see `serial.meet_rows`."""
@@ -63,6 +85,17 @@ class Errand(NamedTuple):
     rows: np.ndarray
     own_rows: np.ndarray
     stamps: np.ndarray
+
+    @classmethod
+    def create(cls, problem, now: Round, t: int) -> "Errand":
+        """Make the memory of worker t."""
+        n_rows, sparse = len(problem.shared), problem.touched is not None
+        return cls(
+            chosen=zeros(len(now.chosen), np.int64),
+            rows=now.rows[t] if sparse else np.arange(n_rows),
+            own_rows=zeros(problem.max_rows if sparse else 0, np.int64),
+            stamps=zeros(n_rows if sparse else 0, np.int64),
+        )
 
 
 @entry

@@ -19,6 +19,7 @@ import numpy as np
 from wolfpack._atomics import fetch_add, load_acquire, relax, store_release
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
+from wolfpack._memory import zeros
 from wolfpack._slots import HAS_CURVATURE, curvature, slope
 from wolfpack.engines.serial import DONE, GROW, NOT_A_NUMBER, apply, meet_rows
 from wolfpack.engines.workers import (
@@ -65,6 +66,18 @@ class Ring(NamedTuple):
     gammas: np.ndarray
     atoms: np.ndarray
 
+    @classmethod
+    def create(cls, problem, capacity: int) -> "Ring":
+        """Make an empty ring."""
+        return cls(
+            ends=zeros(2 * APART, np.int64),
+            tickets=zeros(capacity * APART, np.int64),
+            blocks=zeros(capacity, np.int64),
+            versions=zeros(capacity, np.int64),
+            gammas=zeros(capacity),
+            atoms=zeros((capacity, problem.atom_size), problem.start.dtype),
+        )
+
 
 class Desk(NamedTuple):
     """What the server has for itself; see `serial.Scratch`."""
@@ -78,6 +91,22 @@ class Desk(NamedTuple):
     own_rows: np.ndarray
     stamps: np.ndarray
     places: np.ndarray  # per block: the update it came last for, and where it stands
+
+    @classmethod
+    def create(cls, problem, tau: int) -> "Desk":
+        """Make the memory of a server that gathers `tau` blocks."""
+        shape, sparse = problem.shared.shape, problem.touched is not None
+        return cls(
+            chosen=zeros(tau, np.int64),
+            atoms=zeros((tau, problem.atom_size), problem.start.dtype),
+            gammas=zeros(tau),
+            delays=zeros(tau, np.int64),
+            direction=zeros(shape, problem.shared.dtype),
+            rows=np.arange(shape[0]),
+            own_rows=zeros(problem.max_rows if sparse else 0, np.int64),
+            stamps=zeros(shape[0] if sparse else 0, np.int64),
+            places=zeros((problem.n_blocks, 2), np.int64),
+        )
 
 
 @entry

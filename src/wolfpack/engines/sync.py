@@ -8,9 +8,6 @@ slows it down as a whole. The loop is in `rounds`.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from wolfpack._memory import zeros
 from wolfpack.engines import rounds
 from wolfpack.engines.team import Session, validate_play
 from wolfpack.engines.threads import count_cores
@@ -85,8 +82,10 @@ class SyncSession(Session):
 
     def __init__(self, problem, options, engine) -> None:
         super().__init__(problem, options, engine, min(engine.size, options.batch_size))
-        self.now = _make_round(problem, options.batch_size, self.n_workers)
-        self.mine = [_make_errand(problem, self.now, t) for t in range(self.n_workers)]
+        self.now = rounds.Round.create(problem, options.batch_size, self.n_workers)
+        self.mine = [
+            rounds.Errand.create(problem, self.now, t) for t in range(self.n_workers)
+        ]
         self.batch = -(-options.batch_size // self.n_workers)
 
     def begin(self, run, calls: int) -> None:
@@ -107,33 +106,3 @@ class SyncSession(Session):
             self.rngs[t], self.tallies[t], self.sums[t], self.works[t], self.plan, duty,
             state.n_updates,
         )  # fmt: skip
-
-
-def _make_round(problem, tau: int, T: int) -> rounds.Round:
-    n_rows, sparse = len(problem.shared), problem.touched is not None
-    n_turns = max(1, (T - 1).bit_length())
-    kind = problem.shared.dtype
-    return rounds.Round(
-        chosen=zeros(tau, np.int64),
-        atoms=zeros((tau, problem.atom_size), problem.start.dtype),
-        gaps=zeros(tau),
-        linears=zeros(T),
-        directions=zeros((T, *problem.shared.shape), kind),
-        rows=zeros((T, n_rows if sparse else 0), np.int64),
-        n_rows=zeros(2 * T + 1, np.int64),
-        total=zeros(problem.shared.shape, kind),
-        total_rows=np.arange(n_rows),
-        stamps=zeros(n_rows if sparse else 0, np.int64),
-        gamma=zeros(1),
-        flags=zeros(n_turns * T * rounds.FLAG_APART, np.int64),
-    )
-
-
-def _make_errand(problem, now: rounds.Round, t: int) -> rounds.Errand:
-    n_rows, sparse = len(problem.shared), problem.touched is not None
-    return rounds.Errand(
-        chosen=zeros(len(now.chosen), np.int64),
-        rows=now.rows[t] if sparse else np.arange(n_rows),
-        own_rows=zeros(problem.max_rows if sparse else 0, np.int64),
-        stamps=zeros(n_rows if sparse else 0, np.int64),
-    )

@@ -168,7 +168,7 @@ class MergeSession(Session):
             self.batch = self.tuner.batch
             most = self.tuner.most
         room = max(self.batch, most if self.tuner else 1)
-        self.mine = [_make_mine(problem, room) for _ in range(self.n_workers)]
+        self.mine = [merge.Mine.create(problem, room) for _ in range(self.n_workers)]
 
     def advance(self, run, calls: int) -> int:
         """Make about so many oracle calls, and learn from them."""
@@ -197,7 +197,7 @@ class DirectSession(Session):
 
     def __init__(self, problem, options, engine) -> None:
         super().__init__(problem, options, engine, min(engine.size, problem.n_blocks))
-        self.mine = [_make_own(problem) for _ in range(self.n_workers)]
+        self.mine = [direct.Own.create(problem) for _ in range(self.n_workers)]
         if engine.mode == "merge":  # Algorithm 3 draws from all, and has no locks
             self.parts = workers.RANGES
             locks = zeros(len(problem.shared), np.int32)
@@ -222,8 +222,8 @@ class ServerSession(Session):
         self.workers_search = engine.line_search == "workers"
         if self.workers_search:  # they hold their blocks until the server moved them
             tau = self.batch = min(tau, problem.n_blocks)
-        self.ring = _make_ring(problem, max(4 * self.n_workers, 2 * tau))
-        self.desk = _make_desk(problem, tau)
+        self.ring = server.Ring.create(problem, max(4 * self.n_workers, 2 * tau))
+        self.desk = server.Desk.create(problem, tau)
         self.mine = [
             zeros(problem.atom_size, problem.start.dtype) for _ in range(self.n_workers)
         ]
@@ -250,60 +250,3 @@ class ServerSession(Session):
                 data, state.shared, blocks, self.team, self.ring, self.mine[t],
                 self.rngs[t], tally, sums, work, self.plan, duty,
             )  # fmt: skip
-
-
-def _like(problem) -> np.ndarray:
-    return zeros(problem.shared.shape, problem.shared.dtype)
-
-
-def _make_mine(problem, size: int) -> merge.Mine:
-    none = np.zeros((0, *problem.shared.shape[1:]), problem.shared.dtype)
-    return merge.Mine(
-        chosen=zeros(size, np.int64),
-        atoms=zeros((size, problem.atom_size), problem.start.dtype),
-        gammas=zeros(size),
-        shared=_like(problem),
-        base=_like(problem),
-        direction=_like(problem),
-        trial=none if problem.curvature is not None else _like(problem),
-        rows=np.arange(len(problem.shared)),
-        cell=zeros(1, problem.shared.dtype),
-    )
-
-
-def _make_own(problem) -> direct.Own:
-    n_rows, sparse = len(problem.shared), problem.touched is not None
-    return direct.Own(
-        atom=zeros(problem.atom_size, problem.start.dtype),
-        direction=_like(problem),
-        rows=np.arange(n_rows),
-        own_rows=zeros(problem.max_rows if sparse else 0, np.int64),
-        stamps=zeros(n_rows if sparse else 0, np.int64),
-        cell=zeros(1, problem.shared.dtype),
-    )
-
-
-def _make_ring(problem, capacity: int) -> server.Ring:
-    return server.Ring(
-        ends=zeros(16, np.int64),
-        tickets=zeros(capacity * workers.APART, np.int64),
-        blocks=zeros(capacity, np.int64),
-        versions=zeros(capacity, np.int64),
-        gammas=zeros(capacity),
-        atoms=zeros((capacity, problem.atom_size), problem.start.dtype),
-    )
-
-
-def _make_desk(problem, tau: int) -> server.Desk:
-    n_rows, sparse = len(problem.shared), problem.touched is not None
-    return server.Desk(
-        chosen=zeros(tau, np.int64),
-        atoms=zeros((tau, problem.atom_size), problem.start.dtype),
-        gammas=zeros(tau),
-        delays=zeros(tau, np.int64),
-        direction=_like(problem),
-        rows=np.arange(n_rows),
-        own_rows=zeros(problem.max_rows if sparse else 0, np.int64),
-        stamps=zeros(n_rows if sparse else 0, np.int64),
-        places=zeros((problem.n_blocks, 2), np.int64),
-    )
