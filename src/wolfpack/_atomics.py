@@ -18,13 +18,20 @@ from numba.extending import intrinsic
 
 from wolfpack._compile import jit
 
-# Spins before the core is given away: about a microsecond.
-PATIENCE = 64
+# Spins before the core is offered to others (a few microseconds), and before it is left
+# to them (some tenths of a millisecond: whoever is waited for has no core).
+PATIENCE, LONG = 64, 4096
+NAP_MICROSECONDS = 50
 
 _X86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
+_POSIX = os.name == "posix"
 _yield = types.ExternalFunction(
-    "sched_yield" if os.name == "posix" else "SwitchToThread", types.int32()
+    "sched_yield" if _POSIX else "SwitchToThread", types.int32()
 )
+_sleep = types.ExternalFunction(
+    "usleep" if _POSIX else "Sleep", types.int32(types.uint32)
+)
+_NAP = NAP_MICROSECONDS if _POSIX else 1
 
 
 def _intrinsic(function: Callable) -> Any:
@@ -129,7 +136,10 @@ def relax(spins):
     """Wait a moment in a spin loop; after many `spins`, let another thread run."""
     pause()
     if spins % PATIENCE == PATIENCE - 1:
-        _yield()
+        if spins > LONG:
+            _sleep(_NAP)
+        else:
+            _yield()
 
 
 @jit
