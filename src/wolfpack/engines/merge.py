@@ -149,11 +149,13 @@ def merge_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan,
 @jit
 def step(data, blocks, mine, i, atom, gap, work, plan):
     """Return gamma for block i on the private v, and the curvature along it."""
-    if plan.rule == CONSTANT:
-        return plan.step_size, 0.0
     if HAS_CURVATURE:
         bend = curvature(data, blocks, i, atom, work)
+        if plan.rule == CONSTANT:
+            return plan.step_size, bend
         return closed_form(gap, bend), bend
+    if plan.rule == CONSTANT:
+        return plan.step_size, 0.0
     trial = mine.trial
     linear = spread(data, blocks, i, atom, 1.0, trial, work)
     gamma, at_zero = line_search(data, mine.shared, trial, mine.rows, linear)
