@@ -2,7 +2,7 @@
 
 Numba counts references whenever a compiled function names an array, takes a slice or
 passes a record on, and not all of it is optimised away. A count is an atomic operation
-on memory that all threads share: with many threads it costs more than the work between.
+on memory that all threads share, which they would take from each other.
 A loop borrows its arguments instead: whoever calls it from Python keeps them alive.
 """
 

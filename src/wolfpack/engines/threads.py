@@ -37,15 +37,15 @@ class Threads:
         search; monotone, and the fastest. Where blocks touch few rows of v, it writes
         into v directly. "server": Algorithm 2, one more thread gathers minibatches.
         "lock-free": Algorithm 3, every step adds to v atomically; where v is dense it
-        is slower than one thread (OCR: about a third of `Serial`).
+        is slow (OCR: 16 threads make fewer steps a second than `Serial`).
     oracle_repeats : (int, int)
         Play a hard oracle: solve each subproblem m times, m uniform in this range.
     return_probability : float or one a worker
         Play stragglers: a worker solves, and reports with this probability.
     line_search : "server" or "workers"
         In mode "server": who searches. "workers" is the paper's way and unsafe: tau
-        steps that are right one by one overshoot together (on OCR at alpha = 1/n it
-        diverges from 4 workers on). For experiments.
+        steps that are right one by one overshoot together (on OCR, fold 0, alpha =
+        0.01, it diverged with 3 workers in every run). For experiments.
 
     Notes
     -----
