@@ -164,7 +164,7 @@ def assert_v_fits_x(problem, state):
     n = problem.n_blocks
     problem.kernels().rebuild(problem.data, state.blocks, 0, n, exact)
     error = np.linalg.norm(exact - state.shared) / np.linalg.norm(exact)
-    assert error < (1e-4 if is_single(problem) else 1e-9)
+    assert error < (1e-6 if is_single(problem) else 1e-9)
 
 
 def assert_right(name, result, goal):

@@ -21,6 +21,7 @@ import numpy as np
 from wolfpack._atomics import acquire, fetch_add, load_acquire, prefetch, release
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
+from wolfpack._memory import LINE as LINE_BYTES
 from wolfpack._memory import zeros
 from wolfpack._simd import fetch, put
 from wolfpack._slots import HAS_CURVATURE, QUADRATIC, curvature, slope
@@ -57,7 +58,6 @@ from wolfpack.steps import (
 )
 from wolfpack.stores.atoms import prepare, spread
 
-LINE_BYTES = 64
 LOOK_AGAIN = 8  # every so many steps
 MEMORY = 0.95
 

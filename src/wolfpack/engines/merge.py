@@ -17,6 +17,7 @@ import numpy as np
 from wolfpack._atomics import acquire, fetch_add, prefetch, release
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
+from wolfpack._memory import LINE as LINE_BYTES
 from wolfpack._memory import zeros
 from wolfpack._simd import fill, load, multiply_add, store
 from wolfpack._slots import HAS_CURVATURE, QUADRATIC, curvature, slope
@@ -44,7 +45,6 @@ from wolfpack.engines.workers import (
 from wolfpack.steps import CONSTANT, closed_form, line_search
 from wolfpack.stores.atoms import prepare, spread
 
-LINE_BYTES = 64
 WIDE = 32  # numbers moved at a time
 
 

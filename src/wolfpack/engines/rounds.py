@@ -16,6 +16,7 @@ from wolfpack._memory import zeros
 from wolfpack._slots import HAS_ROWS
 from wolfpack.engines.serial import DONE, GROW, NOT_A_NUMBER, meet_rows
 from wolfpack.engines.workers import (
+    APART,
     CALLED,
     ENOUGH,
     GAP_SUM,
@@ -36,7 +37,6 @@ from wolfpack.sampling import GAP, draw, observe
 from wolfpack.steps import CONSTANT, OPEN_LOOP, line_search, open_loop
 from wolfpack.stores.atoms import has_room, prepare, spread
 
-FLAG_APART = 8  # words between two flags: a cache line
 MANY_SPINS = 4096
 
 
@@ -74,7 +74,7 @@ class Round(NamedTuple):
             total_rows=np.arange(shape[0]),
             stamps=zeros(n_rows, np.int64),
             gamma=zeros(1),
-            flags=zeros(n_turns * T * FLAG_APART, np.int64),
+            flags=zeros(n_turns * T * APART, np.int64),
         )
 
 
@@ -167,7 +167,7 @@ def sync_worker(
         now.n_rows[me] = n_rows
         if not meet(now, team, me, T, meeting + 1):
             return
-        gather_rows(now, mine, me, T, tally[STAMP])
+        gather_rows(now, me, T, tally[STAMP])
         if not meet(now, team, me, T, meeting + 2):
             return
         if me == 0 and not lead(data, shared, now, sampler, tally, sums, plan, k):
@@ -201,9 +201,9 @@ def meet(now, team, me, T, meeting):
     distance, turn = 1, 0
     while distance < T:
         other = (me + distance) % T
-        store_release(flags, (turn * T + other) * FLAG_APART, meeting)
+        store_release(flags, (turn * T + other) * APART, meeting)
         spins = 0
-        while load_acquire(flags, (turn * T + me) * FLAG_APART) < meeting:
+        while load_acquire(flags, (turn * T + me) * APART) < meeting:
             if spins % MANY_SPINS == 0 and failed(team):
                 return False
             relax(spins)
@@ -221,7 +221,7 @@ def failed(team):
 
 
 @jit
-def gather_rows(now, mine, me, T, stamp):
+def gather_rows(now, me, T, stamp):
     """Sum the directions of all workers over this worker's share of the rows."""
     total = now.total
     size, width = len(total), total.size // len(total)

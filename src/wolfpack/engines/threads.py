@@ -34,8 +34,9 @@ class Threads:
         than cores work, and gain nothing.
     mode : "merge", "server" or "lock-free"
         "merge": each worker steps on blocks of its own, and merges with one exact line
-        search; monotone, and the fastest. Where blocks touch few rows of v, it writes
-        into v directly. "server": Algorithm 2, one more thread gathers minibatches.
+        search, so f never rises. Where blocks touch few rows of v, it writes into v
+        directly, and two steps at the same moment may raise f a little. "server":
+        Algorithm 2, one more thread gathers minibatches.
         "lock-free": Algorithm 3, every step adds to v atomically; where v is dense it
         is slow (OCR: 16 threads make fewer steps a second than `Serial`).
     oracle_repeats : (int, int)
