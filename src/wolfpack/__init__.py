@@ -10,6 +10,7 @@ from wolfpack.engines.threads import Threads
 from wolfpack.problem import Problem, ProblemError
 from wolfpack.problems.chain import chain_ssvm
 from wolfpack.problems.fused_lasso import group_fused_lasso
+from wolfpack.problems.multiclass import multiclass_svm
 from wolfpack.result import Event, OracleError, Result, Status
 from wolfpack.sets import (
     box,
@@ -24,6 +25,7 @@ from wolfpack.solve import solve
 from wolfpack.state import State, StateError
 
 if TYPE_CHECKING:
+    from wolfpack.estimators.multiclass import MulticlassSVM
     from wolfpack.estimators.signals import GroupFusedLasso
     from wolfpack.estimators.structured import ChainSSVM
 
@@ -33,6 +35,7 @@ __all__ = [
     "ChainSSVM",
     "Event",
     "GroupFusedLasso",
+    "MulticlassSVM",
     "OracleError",
     "Problem",
     "ProblemError",
@@ -54,6 +57,7 @@ __all__ = [
     "load_ocr",
     "lp_ball",
     "make_piecewise",
+    "multiclass_svm",
     "nuclear_ball",
     "simplex",
     "solve",
@@ -70,4 +74,8 @@ def __getattr__(name: str):
         from wolfpack.estimators.signals import GroupFusedLasso
 
         return GroupFusedLasso
+    if name == "MulticlassSVM":
+        from wolfpack.estimators.multiclass import MulticlassSVM
+
+        return MulticlassSVM
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

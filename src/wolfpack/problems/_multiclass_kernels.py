@@ -1,0 +1,124 @@
+"""The compiled half of `problems.multiclass` where a block is a vector of K numbers.
+
+With q the share of the example and lambda the regularisation, a point a of block i, a
+distribution over the classes, has
+
+    A_i a = (q / lambda) (e_y - a) x^T,   <a, grad_i f> = q <e_y - a, W x> - q (1 - a_y)
+
+and along d with sum_k d_k = 0 the second derivative of f is q^2 |x|^2 / lambda |d|^2.
+So the minimiser over a block is a projection to the simplex. `slope`, `value`,
+`spread`, `curvature` and `touched` are those of `_chain_kernels`, for one position.
+"""
+
+import numpy as np
+
+from wolfpack._compile import jit
+from wolfpack._simd import fetch, put
+from wolfpack.problems._viterbi import UNIT, unaries
+
+TOLERANCE = 1e-9  # of the simplex
+
+
+@jit
+def oracle(data, shared, i, atom, work):
+    """Loss-augmented best class; returns -q max over k of loss(k) - <w_y - w_k, x>."""
+    theta = work.theta
+    unaries(data, shared, i, work)
+    best = 0
+    for k in range(atom.size):
+        atom[k] = 0.0
+        if fetch(theta, k) > fetch(theta, best):
+            best = k
+    atom[best] = 1.0
+    return -data.share[i] * (np.float64(theta[best]) - theta[data.labels[i]])
+
+
+@jit
+def score(data, shared, i, atom):
+    """Return q <sum(a) e_y - a, W x> - q (sum(a) - a_y)."""
+    flat, label, total = shared.reshape(shared.size), data.labels[i], atom.sum()
+    result = atom[label] - total
+    for k in range(atom.size):
+        weight = (total if k == label else 0.0) - atom[k]
+        if weight != 0.0:
+            for f in range(data.feature_begin[i], data.feature_begin[i + 1]):
+                value = 1.0 if UNIT else np.float64(data.values[f])
+                result += weight * value * flat[data.features[f] + k]
+    return data.share[i] * result
+
+
+@jit
+def add(data, i, atom, scale, out):
+    """Add scale (q / lambda) (sum(a) e_y - a) x^T; return -scale q (sum(a) - a_y)."""
+    flat, label, total = out.reshape(out.size), data.labels[i], atom.sum()
+    step = scale * data.share[i] / data.alpha
+    for k in range(atom.size):
+        weight = step * ((total if k == label else 0.0) - atom[k])
+        if weight != 0.0:
+            for f in range(data.feature_begin[i], data.feature_begin[i + 1]):
+                value = 1.0 if UNIT else np.float64(data.values[f])
+                flat[data.features[f] + k] += weight * value
+    return scale * data.share[i] * (atom[label] - total)
+
+
+@jit
+def contains(data, i, atom):
+    """Return whether `atom` is a distribution."""
+    least, total = 0.0, 0.0
+    for k in range(atom.size):
+        least = min(least, atom[k])
+        total += atom[k]
+    return least >= -TOLERANCE and abs(total - 1.0) <= TOLERANCE
+
+
+@jit
+def minimiser(data, shared, i, atom, work):
+    """Project x_(i) + lambda (W x + loss) / (q |x|^2) to the simplex."""
+    bend = data.share[i] / data.alpha * data.gram[i]
+    if not bend > 0.0:  # f is linear: a corner
+        oracle(data, shared, i, atom, work)
+        return
+    theta = work.theta
+    unaries(data, shared, i, work)
+    best = np.float32(-np.inf)
+    for k in range(atom.size):
+        best = max(best, fetch(theta, k))
+    highest = -np.inf
+    for k in range(atom.size):  # measured from the best: no digit of x_(i) is lost
+        atom[k] += np.float64(fetch(theta, k) - best) / bend
+        highest = max(highest, atom[k])
+    # Entries at least 1 below the largest become 0. The excess of the others over 1 is
+    # taken off them evenly, and those that fall to 0 are left out, until none does.
+    threshold = highest - 1.0
+    count = atom.size + 1
+    while True:
+        total, left = 0.0, 0
+        for k in range(atom.size):
+            if atom[k] > threshold:
+                total += atom[k]
+                left += 1
+        if left == 0 or left >= count:
+            break
+        count = left
+        threshold = (total - 1.0) / count
+    for k in range(atom.size):
+        atom[k] = max(atom[k] - threshold, 0.0)
+
+
+@jit
+def prepare(data, shared, blocks, i, atom, work):
+    """Keep s - x_(i) as the marginals of a chain; return the block gap.
+
+    Relies on `theta` of the oracle or the minimiser.
+    """
+    theta, marginals, points = work.theta, work.marginals, blocks.points
+    gap = 0.0
+    work.changed[0] = 0
+    work.counts[0] = 0
+    for k in range(atom.size):
+        change = atom[k] - points[i, k]
+        put(marginals, k, np.float32(change))
+        if change != 0.0:
+            work.counts[0] = 1
+            gap += change * fetch(theta, k)
+    return data.share[i] * gap

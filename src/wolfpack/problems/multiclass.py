@@ -1,0 +1,184 @@
+"""Multiclass SVM of Crammer and Singer, the paper's Example 1, through its dual.
+
+    min over w   lambda/2 |w|^2 + sum_i q_i max over k of [1{k != y} - <w_y - w_k, x>]
+
+for examples x = x_i with classes y = y_i and shares q_i (1/n without sample weights). A
+block is a distribution over the classes of one example, an atom a class, and v = w.
+
+This is a chain of length one: no transitions, and no features but those of X. So the
+record and the kernels are those of `problems.chain`. v has a row a feature and a column
+a class: a step reads and writes the rows of the features that are not 0.
+"""
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from wolfpack._compile import specialise
+from wolfpack.problem import Problem
+from wolfpack.problems import _multiclass_kernels, _viterbi, chain
+
+ROWS = 4096  # of a dense X that become sparse at a time
+
+
+def multiclass_svm(
+    X: Any,
+    y: Any,
+    alpha: float,
+    *,
+    sample_weight: Any = None,
+    vectors: bool = False,
+) -> Problem:
+    """Return the dual of a multiclass support vector machine.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, p)
+        One example a row, kept as float32. Entries that are 0 cost nothing. There is no
+        intercept; a column of ones in X is one, regularised like all weights.
+    y : array of n
+        The class of each example: numbers, strings, whatever can be sorted.
+    alpha : float
+        The regularisation, lambda in the paper; C = 1 / (alpha n).
+    sample_weight : array of n, optional
+        A weight of 2 counts as the example twice; only ratios matter.
+    vectors : bool
+        Whether a block is kept as K numbers, 8 n K bytes in all, and not as a few
+        weighted classes. An atom is then K numbers, too, and `step="exact"` moves a
+        block to its minimiser. On sparse text that took 1 to 5 times fewer passes than
+        "line" to a gap of 1e-3, and 1 to 35 times fewer to 1e-4; on small dense data
+        as many or more.
+
+    Returns
+    -------
+    Problem
+        `Result.solution` is w of shape (K, p): row k belongs to `numpy.unique(y)[k]`,
+        and an example to the class with the largest <w_k, x>. The primal objective is
+        minus `Result.lower_bound`, the dual one minus `Result.objective`; at w = 0 the
+        primal is 1, so `tol` is absolute.
+
+    Notes
+    -----
+    In `Problem.data`, `labels` are the classes 0 ... K - 1, `share` is q, and X is in
+    CSR form: `feature_begin`, `features` (the column times `width`) and `values` (empty
+    if all are 1).
+
+    Examples
+    --------
+    >>> import numpy as np, wolfpack
+    >>> X, y = np.array([[2.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]), ["a", "b", "c"]
+    >>> problem = wolfpack.multiclass_svm(X, y, alpha=0.01)
+    >>> w = wolfpack.solve(problem, tol=1e-2, rng=0).solution
+    >>> np.unique(y)[np.argmax(X @ w.T, axis=1)].tolist()
+    ['a', 'b', 'c']
+    """
+    if not (np.isfinite(alpha) and alpha > 0):
+        raise ValueError(f"alpha must be positive and finite, but is {alpha!r}.")
+    matrix = _pack(X)
+    n, p = matrix.shape
+    codes, n_labels = _encode(y, n)
+    if sample_weight is not None and np.shape(sample_weight) != (n,):
+        raise ValueError(
+            f"sample_weight must have shape ({n},), one a row of X, not "
+            f"{np.shape(sample_weight)}."
+        )
+    data, kernels = chain.layout(np.arange(n + 1), matrix, n_labels)
+    unit = data.values.size == 0
+    data = data._replace(  # X alone, without the features that `layout` appends
+        labels=codes.astype(data.labels.dtype),
+        feature_begin=matrix.indptr.astype(np.int64),
+        features=matrix.indices.astype(np.int32) * np.int32(data.width),
+        values=data.values if unit else matrix.data,
+        share=chain.shares(sample_weight, n),
+        cost=np.ones(n, np.float32),
+        alpha=float(alpha),
+        transitions=p * data.width,
+        first_transition=p,
+    )
+    problem = chain._problem(data, kernels, p, scale=1.0, n_features=p)
+    no_pairs = np.zeros(0, np.float32)  # which would take K^2 numbers a worker
+    problem = dataclasses.replace(
+        problem,
+        work=lambda: chain.make_work(data)._replace(pairs=no_pairs),
+        finish=lambda shared: np.ascontiguousarray(shared[:, :n_labels].T),
+        name="multiclass_svm",
+    )
+    return _with_vectors(problem, kernels) if vectors else problem
+
+
+def _with_vectors(problem: Problem, chain_kernels: SimpleNamespace) -> Problem:
+    """Return the same problem, with x_(i) as a vector."""
+    names = {name: getattr(chain_kernels, name) for name in ("LANES", "WIDTH", "UNIT")}
+    kernels = specialise([_viterbi, _multiclass_kernels], names)
+    data = problem.data
+    start = np.zeros((len(data.labels), data.n_labels))
+    start[np.arange(len(start)), data.labels] = 1.0
+    return dataclasses.replace(
+        problem,
+        start=start,
+        offsets=None,
+        oracle=kernels.oracle,
+        score=kernels.score,
+        add=kernels.add,
+        contains=kernels.contains,
+        minimiser=kernels.minimiser if data.gram.size else None,
+        prepare=kernels.prepare,
+    )
+
+
+def _pack(X: Any) -> Any:
+    """Return X as a CSR matrix of float32 without zeros, a copy."""
+    if not sp.issparse(X):
+        try:
+            X = np.asarray(X)
+        except ValueError as error:
+            raise ValueError("X is ragged: its rows differ in length.") from error
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"X must have shape (n >= 1, p >= 1), but has {X.shape}.")
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"X must hold numbers, but has dtype {X.dtype}.")
+    with np.errstate(over="ignore"):  # the sentence below says it
+        matrix = _to_sparse(X)
+    bad = np.flatnonzero(~np.isfinite(matrix.data))
+    if bad.size:
+        row = np.searchsorted(matrix.indptr, bad[0], "right") - 1
+        raise ValueError(
+            f"X[{row}] holds NaN or infinity; features are kept as float32, up to 3e38."
+        )
+    return matrix
+
+
+def _to_sparse(X: Any) -> Any:
+    if sp.issparse(X):
+        matrix = sp.csr_matrix(X, dtype=np.float32, copy=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        return matrix
+    parts = [
+        sp.csr_matrix(X[first : first + ROWS].astype(np.float32))
+        for first in range(0, len(X), ROWS)
+    ]
+    return sp.csr_matrix(sp.vstack(parts, format="csr"))
+
+
+def _encode(y: Any, n: int) -> tuple[np.ndarray, int]:
+    """Return y as numbers 0 ... K - 1, and K."""
+    labels = np.asarray(y)
+    if labels.shape != (n,):
+        raise ValueError(
+            f"y must have shape ({n},), one class a row of X, but has {labels.shape}."
+        )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("y holds NaN or infinity; every example needs a class.")
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            "y holds classes that cannot be sorted; use numbers or strings, not both."
+        ) from error
+    if len(classes) < 2:
+        raise ValueError(f"y has one class only, {labels[0]!r}; it takes two or more.")
+    return codes, len(classes)
