@@ -4,6 +4,7 @@ import csv
 import importlib.metadata
 import json
 import math
+import multiprocessing
 import os
 import platform
 import statistics
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 import wolfpack
-from wolfpack import Sync, Threads
+from wolfpack import Serial, Sync, Threads
 from wolfpack.datasets import (
     DatasetError,
     load_acgh,
@@ -23,6 +24,7 @@ from wolfpack.datasets import (
     load_ocr,
     make_chains,
     make_piecewise,
+    make_speech,
 )
 from wolfpack.engines.threads import count_cores
 
@@ -180,6 +182,38 @@ def run_for(problem, engine, batch_size, seconds):
     )
 
 
+APART = {
+    "ocr": lambda: ocr(0.01),
+    "speech": lambda: speech(1000),
+    "wide": lambda: wide(1000),
+    "conll": lambda: conll((1e-2,))[1e-2],
+}
+
+
+def rates_apart(case: str, count: int, seconds: float) -> list[float]:
+    """Return the steps per second of so many `Serial` at once that share nothing."""
+    context = multiprocessing.get_context("spawn")
+    rates, together = context.Queue(), context.Barrier(count)
+    arguments = (case, seconds, together, rates)
+    processes = [context.Process(target=_apart, args=arguments) for _ in range(count)]
+    for process in processes:
+        process.start()
+    try:
+        return [rates.get(timeout=300) for _ in processes]
+    finally:
+        for process in processes:
+            process.terminate()
+            process.join()
+
+
+def _apart(case: str, seconds: float, together, rates) -> None:
+    problem = APART[case]()
+    warm(problem, [Serial()])
+    together.wait(timeout=300)
+    result = run_for(problem, Serial(), None, seconds)
+    rates.put(result.n_oracle_calls / max(result.seconds, 1e-9))
+
+
 class Optimum(NamedTuple):
     """A problem, its minimum as far as an independent solver knows it, and a goal."""
 
@@ -196,8 +230,14 @@ def ocr(alpha: float, folds: Iterable[int] | None = None) -> wolfpack.Problem:
     return wolfpack.chain_ssvm(words.X, words.y, alpha)
 
 
-def chains(n: int) -> wolfpack.Problem:
-    """Return the structural SVM of long chains; 13 passes to gap 0.01."""
+def speech(n: int) -> wolfpack.Problem:
+    """Return the structural SVM of long chains with 39 dense features: v has 24 kB."""
+    data = make_speech(n)
+    return wolfpack.chain_ssvm(data.X, data.y, alpha=20_000 / n, n_labels=50)
+
+
+def wide(n: int) -> wolfpack.Problem:
+    """Return that of long chains with 200 sparse features: v has 65 kB."""
     data = make_chains(n)
     return wolfpack.chain_ssvm(data.X, data.y, alpha=3000 / n, n_labels=50)
 

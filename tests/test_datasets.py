@@ -405,6 +405,28 @@ def test_chains_refuse_bad_arguments(arguments, message):
         datasets.make_chains(**arguments)
 
 
+def test_speech_stands_around_the_centres():
+    speech = datasets.make_speech(
+        n=60, length=(30, 60), n_labels=4, n_features=5, noise=0.5
+    )
+    same = datasets.make_speech(
+        n=60, length=(30, 60), n_labels=4, n_features=5, noise=0.5
+    )
+    for x, y, z in zip(speech.X, speech.y, same.X, strict=True):
+        assert x.shape == (len(y), 5)
+        assert x.dtype == np.float32
+        assert_array_equal(x, z)
+    X, y = np.concatenate(speech.X), np.concatenate(speech.y)
+    for label in range(4):
+        own = X[y == label]
+        assert own.std(axis=0) == pytest.approx(0.5, rel=0.2)
+
+
+def test_speech_refuses_bad_noise():
+    with pytest.raises(ValueError, match="noise must be finite and >= 0; got -1"):
+        datasets.make_speech(noise=-1)
+
+
 # The list
 
 

@@ -15,6 +15,7 @@ import spy
 
 import wolfpack
 from wolfpack import Serial, Sync, Threads
+from wolfpack.engines.merge import STRIPE
 from wolfpack.stores import atoms as atom_store
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -47,6 +48,14 @@ def text():
     problem = wolfpack.chain_ssvm(X, y, 0.02, n_labels=5)
     assert problem.touched is not None
     return problem
+
+
+def classes():
+    """Examples of 20 classes; features that are 0 or 1 take the loops of "ocr"."""
+    rng = np.random.default_rng(0)
+    y, patterns = rng.integers(20, size=300), rng.random((20, 40)) < 0.4
+    X = patterns[y] ^ (rng.random((300, 40)) < 0.2)
+    return wolfpack.multiclass_svm(X, y, 0.02)
 
 
 def signal():
@@ -96,6 +105,7 @@ def without_rows(problem):
 # How to make it, and how far each is solved.
 PROBLEMS = {
     "ocr": (ocr, 1e-3),
+    "classes": (classes, 1e-3),
     "text": (text, 1e-2),
     "lasso": (lambda: wolfpack.group_fused_lasso(signal(), 0.5), 1e-3),
     "spy": (spy.make, 1e-4),
@@ -105,7 +115,7 @@ PROBLEMS = {
     "simplices without rows": (lambda: without_rows(simplices(False)), 1e-3),
     "steep without rows": (lambda: without_rows(simplices(True)), 1e-3),
 }
-SLOW_TO_COMPILE = [*PROBLEMS][4:]
+SLOW_TO_COMPILE = [*PROBLEMS][5:]
 ENGINES = {
     "merge": lambda T: Threads(T, mode="merge"),
     "server": lambda T: Threads(T, mode="server"),
@@ -206,6 +216,19 @@ def test_the_optimum_is_the_same(name, kind, T):
     )
     if not (writes_directly and T > 1):
         assert_monotone(problem, result)
+
+
+@pytest.mark.parametrize("batch", [1, None])
+@pytest.mark.parametrize("T", [2, 5])
+def test_a_large_v_is_merged_by_stripes(T, batch, monkeypatch):
+    monkeypatch.setattr("wolfpack.engines.threads.STRIPED_BYTES", 0)
+    problem, goal = problem_of("ocr"), PROBLEMS["ocr"][1]
+    assert problem.shared.size > 2 * STRIPE
+    result = wolfpack.solve(
+        problem, engine=Threads(T), batch_size=batch and T * batch, tol=goal, rng=0,
+        max_epochs=10**4, max_seconds=60,
+    )  # fmt: skip
+    assert_right("ocr", result, goal)
 
 
 @pytest.mark.parametrize("T", [1, 2, 5])

@@ -115,8 +115,17 @@ def pause(typing):
 
 @_intrinsic
 def prefetch(typing, array, index):
-    """Ask for the cache line of an element, to write to it soon."""
+    """Ask for the cache line of an element, to read it soon."""
+    return _prefetch(array, 0)
 
+
+@_intrinsic
+def prefetch_to_write(typing, array, index):
+    """Ask for the cache line of an element, to write to it soon."""
+    return _prefetch(array, 1)
+
+
+def _prefetch(array, write: int):
     def generate(context, builder, signature, args):
         place = _address(context, builder, signature, args)
         pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -124,7 +133,7 @@ def prefetch(typing, array, index):
         function = cgutils.get_or_insert_function(
             builder.module, hint, "llvm.prefetch.p0"
         )
-        flags = [ir.Constant(word, flag) for flag in (1, 3, 1)]  # write, keep, data
+        flags = [ir.Constant(word, flag) for flag in (write, 3, 1)]  # keep, data
         builder.call(function, [builder.bitcast(place, pointer), *flags])
         return context.get_dummy_value()
 

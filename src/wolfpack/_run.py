@@ -281,7 +281,9 @@ class Run:
             return False
         self._estimate()
         share = self.certifier.seconds / max(self.seconds - self._checked_at, 1e-9)
-        hope = self.estimate <= self.goal
+        hope = self.estimate <= self.goal or self.schedule.foresees(
+            self.goal, self.schedule.epoch(calls), self.trace
+        )
         if self.schedule.is_due(calls, checked, hope, share):
             return True
         state.sums[:] = 0.0

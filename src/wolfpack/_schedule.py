@@ -6,6 +6,7 @@ Others are stopped by the clock, because a pass may take them less time than a c
 """
 
 import math
+from collections.abc import Sequence
 
 # How often somebody may want to hear from a run; and how long one thread runs at most
 # before it looks for Ctrl-C.
@@ -17,8 +18,8 @@ GROWTH, MOST = 1.15, 50.0
 # it may promise too much, again and again.
 PAUSE, MOST_PAUSE = 1.03, 5.0
 # By the clock, checks take at most so much time, in parts of that of the updates; more
-# when the estimate is at the goal.
-CHECK_SHARE, HOPE_SHARE = 0.2, 1.0
+# when the goal seems reached.
+CHECK_SHARE, HOPE_SHARE = 0.2, 2.0
 # Threads that are woken for less than this spend a good part of it waking up; and they
 # wait for the slowest at the end of a slice, so each makes so many calls in one.
 LEAST_SECONDS, LEAST_CALLS = 0.025, 50
@@ -80,7 +81,7 @@ class Schedule:
     def is_due(self, calls: int, checked: int, hope: bool, share: float) -> bool:
         """Return whether to check now, after a check `checked` calls into the run.
 
-        `hope`: the estimate is at the goal. `share`: the time of the last check, in
+        `hope`: the goal seems reached. `share`: the time of the last check, in
         parts of that of the updates since.
         """
         now, before = self.epoch(calls), self.epoch(checked)
@@ -93,6 +94,21 @@ class Schedule:
         if self.clocked:
             due, hope = due and share <= CHECK_SHARE, hope and share <= HOPE_SHARE
         return due or hope
+
+    def foresees(self, goal: float, epoch: float, trace: Sequence) -> bool:
+        """Return whether the gap, as it fell between two checks, is at the goal now.
+
+        It falls like a power of the passes. Only where the clock decides anyway: a run
+        that goes on has no trace, and must check where it would have checked.
+        """
+        rows = [row for row in trace[-2:] if row.epoch > 0.0]
+        if not self.clocked or len(rows) < 2:
+            return False
+        (early, high), (late, low) = ((row.epoch, row.gap) for row in rows)
+        if not (early < late and goal < low < high):
+            return False
+        power = math.log(high / low) / math.log(late / early)
+        return low * (late / epoch) ** power <= goal
 
     def _updates(self, calls: float) -> float:
         if math.isinf(calls):

@@ -29,6 +29,7 @@ __all__ = [
     "load_ocr",
     "make_chains",
     "make_piecewise",
+    "make_speech",
 ]
 
 
@@ -284,11 +285,7 @@ def make_chains(
     """
     from scipy.sparse import csr_matrix
 
-    _check_int("n", n, 1)
-    _check_int("length[0]", length[0], 1)
-    _check_int("length[1]", length[1], length[0])
-    _check_int("n_labels", n_labels, 1)
-    _check_int("n_features", n_features, 1)
+    _check_sizes(n, length, n_labels, n_features)
     _check_int("n_active", n_active, 1, n_features)
     if not 0 <= noise <= 1:
         raise ValueError(f"noise must lie in [0, 1]; got {noise!r}.")
@@ -314,6 +311,58 @@ def make_chains(
     names = [str(label) for label in range(n_labels)]
     y = np.split(labels, begin[1:-1])
     return Sequences(X, y, names, np.zeros(n, dtype=np.int64), None, "chains")
+
+
+def make_speech(
+    n: int = 1000,
+    length: tuple[int, int] = (100, 300),
+    n_labels: int = 50,
+    n_features: int = 39,
+    noise: float = 2.0,
+    rng: Any = 0,
+) -> Sequences:
+    """Make long labelled sequences with dense features.
+
+    As phones and their spectra in recorded speech: labels as in `make_chains`, and at
+    each position a normal vector around the centre of its label.
+
+    Parameters
+    ----------
+    n : int
+        Number of sequences.
+    length : (int, int)
+        Least and largest length, uniform between.
+    n_labels, n_features : int
+        Number of labels, and of features; 39 are usual for spectra.
+    noise : float
+        The standard deviation around the centres; theirs is 1.
+    rng : int, Generator, RandomState or None
+        Seed; the same one gives the same sequences.
+
+    Returns
+    -------
+    Sequences
+        With `X` of (T_i, n_features) float32 arrays.
+
+    Examples
+    --------
+    >>> speech = make_speech(n=3, length=(5, 8))
+    >>> [x.shape for x in speech.X]
+    [(8, 39), (7, 39), (7, 39)]
+    """
+    _check_sizes(n, length, n_labels, n_features)
+    if not 0 <= noise < np.inf:
+        raise ValueError(f"noise must be finite and >= 0; got {noise!r}.")
+    rng = np.random.default_rng(rng)
+    lengths = rng.integers(length[0], length[1], size=n, endpoint=True)
+    labels = _draw_labels(lengths, n_labels, rng)
+    features = rng.standard_normal((labels.size, n_features), dtype=np.float32)
+    features *= np.float32(noise)
+    features += rng.standard_normal((n_labels, n_features), dtype=np.float32)[labels]
+    ends = np.cumsum(lengths)[:-1]
+    names = [str(label) for label in range(n_labels)]
+    X, y = np.split(features, ends), np.split(labels, ends)
+    return Sequences(X, y, names, np.zeros(n, dtype=np.int64), None, "speech")
 
 
 def available() -> list[dict[str, str]]:
@@ -377,6 +426,16 @@ def _draw_labels(lengths: np.ndarray, n_labels: int, rng: Any) -> np.ndarray:
         any_other = rng.integers(n_labels, size=lengths.size)
         walks[:, k] = np.where(rng.random(lengths.size) < 0.9, usual, any_other)
     return walks[np.arange(walks.shape[1]) < lengths[:, None]]
+
+
+def _check_sizes(
+    n: int, length: tuple[int, int], n_labels: int, n_features: int
+) -> None:
+    _check_int("n", n, 1)
+    _check_int("length[0]", length[0], 1)
+    _check_int("length[1]", length[1], length[0])
+    _check_int("n_labels", n_labels, 1)
+    _check_int("n_features", n_features, 1)
 
 
 def _check_int(name: str, value: int, least: int, most: int | None = None) -> None:

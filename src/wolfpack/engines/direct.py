@@ -18,7 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfpack._atomics import acquire, fetch_add, load_acquire, prefetch, release
+from wolfpack._atomics import (
+    acquire,
+    fetch_add,
+    load_acquire,
+    prefetch,
+    prefetch_to_write,
+    release,
+)
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
 from wolfpack._memory import LINE as LINE_BYTES
@@ -27,15 +34,16 @@ from wolfpack._simd import fetch, put
 from wolfpack._slots import HAS_CURVATURE, QUADRATIC, curvature, slope
 from wolfpack.engines.serial import DONE, NOT_A_NUMBER, meet_rows
 from wolfpack.engines.workers import (
+    APART,
     CALLED,
-    CLASHES,
     DAMPING,
-    FALLS,
+    LOOK_AGAIN,
     NEVER,
     STAMP,
     VERSION,
     call_oracle,
     claim,
+    damp,
     disclaim,
     halt,
     is_finite,
@@ -58,8 +66,7 @@ from wolfpack.steps import (
 )
 from wolfpack.stores.atoms import prepare, spread
 
-LOOK_AGAIN = 8  # every so many steps
-MEMORY = 0.95
+AHEAD = 8  # rows that are asked for before their turn
 
 
 class Own(NamedTuple):
@@ -157,10 +164,7 @@ def walk(data, shared, team, mine, rows, linear, bend, version, tally, sums, pla
     if gamma > 0.0 and tally[STAMP] % LOOK_AGAIN == 0 and QUADRATIC:
         after = slope(data, shared, direction, rows, 0.0) + linear
         clash = after + fall - gamma * bend  # what others changed meanwhile
-        sums[FALLS] = MEMORY * sums[FALLS] + full * fall
-        sums[CLASHES] = MEMORY * sums[CLASHES] + full * clash
-        if sums[FALLS] > 0.0:
-            sums[DAMPING] = 1.0 / (1.0 + max(0.0, sums[CLASHES] / sums[FALLS] / eta))
+        damp(sums, full, fall, clash)
     return gamma
 
 
@@ -169,7 +173,7 @@ def add_to(shared, team, mine, rows, gamma):
     """Move v by gamma along the direction; return gamma."""
     if not gamma > 0.0:
         return gamma
-    locks, cell = team.row_locks, mine.cell
+    locks, cell = team.locks, mine.cell
     width = shared.size // len(shared)
     flat = shared.reshape(shared.size)
     change = mine.direction.reshape(shared.size)
@@ -181,17 +185,27 @@ def add_to(shared, team, mine, rows, gamma):
                 if fetch(change, k) != 0.0:
                     fetch_add(flat, k, scale * fetch(change, k))
         return gamma
-    for r in rows:
-        prefetch(locks, r)
-        for k in range(r * width, (r + 1) * width, LINE_BYTES // cell.itemsize):
-            prefetch(flat, k)
-    for r in rows:
+    for j in range(min(AHEAD, len(rows))):
+        ask_for(locks, flat, rows[j], width)
+    for j in range(len(rows)):
+        r = rows[j]
+        if j + AHEAD < len(rows):
+            ask_for(locks, flat, rows[j + AHEAD], width)
         # Nothing can go wrong while a row is locked, so nobody has to give up waiting.
-        acquire(locks, r, team.control, NEVER)
+        lock = r * APART & locks.size - 1
+        acquire(locks, lock, team.control, NEVER)
         for k in range(r * width, (r + 1) * width):
             put(flat, k, fetch(flat, k) + scale * fetch(change, k))
-        release(locks, r)
+        release(locks, lock)
     return gamma
+
+
+@jit
+def ask_for(locks, flat, r, width):
+    """Ask for a row of v and its lock."""
+    prefetch_to_write(locks, r * APART & locks.size - 1)
+    for k in range(r * width, (r + 1) * width, LINE_BYTES // flat.itemsize):
+        prefetch(flat, k)
 
 
 @jit

@@ -8,6 +8,11 @@ v, and then merges under a lock, with one exact line search along all that it ch
 against the v of that moment. Its blocks move by theta gamma_i. So f never rises,
 whatever the others did meanwhile; adding without the search diverges from a few
 threads on.
+
+Where v is large, moving it under one lock takes too long (10 ns a cache line from core
+to core). Then v is locked by stripes, several workers merge at once, and theta misses
+what the others add in that very moment; it is damped by how much that was before, as
+in `direct`.
 """
 
 from typing import NamedTuple
@@ -23,14 +28,20 @@ from wolfpack._simd import fill, load, multiply_add, store
 from wolfpack._slots import HAS_CURVATURE, QUADRATIC, curvature, slope
 from wolfpack.engines.serial import DONE, NOT_A_NUMBER
 from wolfpack.engines.workers import (
+    APART,
     CALLED,
+    DAMPING,
     HALT,
     KEPT,
     LOCK,
+    LOOK_AGAIN,
+    NEVER,
     PROMISED,
+    STAMP,
     VERSION,
     call_oracle,
     claim,
+    damp,
     disclaim,
     halt,
     is_finite,
@@ -46,6 +57,7 @@ from wolfpack.steps import CONSTANT, closed_form, line_search
 from wolfpack.stores.atoms import prepare, spread
 
 WIDE = 32  # numbers moved at a time
+STRIPE = 1024  # numbers under one lock, where v is large
 
 
 class Mine(NamedTuple):
@@ -89,6 +101,8 @@ def merge_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan,
     direction, own = mine.direction, mine.shared
     batch = duty.batch
     target = direction if batch == 1 else own
+    # The only block of a merge needs no search of its own.
+    whole = batch == 1 and QUADRATIC and plan.rule != CONSTANT
     seen = pull(shared, mine, team)
     fresh = 0
     while seen >= 0 and not is_over(team) and not lacks_room(blocks, team, duty):
@@ -110,13 +124,18 @@ def merge_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan,
             gap = prepare(data, own, blocks, i, atom, work)
             gamma = -1.0
             if ended == DONE and is_finite(gap):
-                gamma, bend = step(data, blocks, mine, i, atom, gap, work, plan)
+                gamma = 1.0
+                if not whole:
+                    gamma, bend = step(data, blocks, mine, i, atom, gap, work, plan)
+                elif HAS_CURVATURE:
+                    bend = curvature(data, blocks, i, atom, work)
             if not gamma >= 0.0:
                 halt(team, ended if ended != DONE else NOT_A_NUMBER, i)
                 return
             linear += spread(data, blocks, i, atom, gamma, target, work)
             bend *= gamma * gamma
-            promise += gamma * gap - 0.5 * bend
+            if not whole:
+                promise += gamma * gap - 0.5 * bend
             chosen[count], gammas[count] = i, gamma
             see_gap(team, plan, sums, i, gap)
             count += 1
@@ -130,7 +149,12 @@ def merge_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan,
             # The curvature needs no v, and so no lock.
             bend = slope(data, own, direction, mine.rows, 1.0)
             bend -= slope(data, own, direction, mine.rows, 0.0)
-        theta, version = merge(data, shared, mine, linear, bend, team, sums, batch)
+        if whole:
+            gamma = closed_form(gap, bend)
+            promise = gamma * (gap - 0.5 * gamma * bend)
+        theta, version = merge(
+            data, shared, mine, linear, bend, team, tally, sums, duty
+        )
         if not theta >= 0.0:
             if theta == theta:  # somebody else stopped it
                 break
@@ -183,31 +207,43 @@ def subtract(own, base, direction):
 
 
 @jit
-def merge(data, shared, mine, linear, bend, team, sums, batch):
+def merge(data, shared, mine, linear, bend, team, tally, sums, duty):
     """Add the private change to v as far as it helps; return theta, and the version.
 
     theta is -1 where the run was stopped before.
     """
+    control, cell, whole = team.control, mine.cell, mine.direction
     flat, own = flatten(shared), flatten(mine.shared)
-    base, change = flatten(mine.base), flatten(mine.direction)
-    control, cell, rows = team.control, mine.cell, mine.rows
-    if not acquire(control, LOCK, control, HALT):
+    base, change = flatten(mine.base), flatten(whole)
+    striped = team.locks.size > 0
+    if not striped and not acquire(control, LOCK, control, HALT):
         return -1.0, 0
     for k in range(0, flat.size, LINE_BYTES // cell.itemsize):
-        prefetch(flat, k)  # to write: or each line would be asked for twice
+        prefetch(flat, k)
     if QUADRATIC:
-        fall = -slope(data, shared, mine.direction, rows, 0.0) - linear
+        fall = -slope(data, shared, whole, mine.rows, 0.0) - linear
         theta = closed_form(fall, bend)
-        sums[KEPT] += theta * (fall - 0.5 * theta * bend)
     else:
-        theta, at_zero = line_search(data, shared, mine.direction, rows, linear)
-        sums[KEPT] -= 0.5 * theta * at_zero
-    cell[0] = theta
-    add_and_copy(flat, change, cell[0], own)
-    version = control[VERSION]
-    control[VERSION] = version + 1
-    release(control, LOCK)
-    if batch > 1:
+        theta, at_zero = line_search(data, shared, whole, mine.rows, linear)
+        fall = -at_zero
+        bend = fall / theta if theta > 0.0 else 0.0
+    sums[KEPT] += theta * (fall - 0.5 * theta * bend)
+    if striped:
+        full, theta = theta, theta * sums[DAMPING]
+        version = fetch_add(control, VERSION, 1)
+        cell[0] = theta
+        add_by_stripes(flat, change, cell[0], own, team.locks, control, duty)
+        tally[STAMP] += 1
+        if tally[STAMP] % LOOK_AGAIN == 0 and QUADRATIC:
+            after = slope(data, mine.shared, whole, mine.rows, 0.0) + linear
+            damp(sums, full, fall, after + fall - theta * bend)
+    else:
+        version = control[VERSION]
+        control[VERSION] = version + 1
+        cell[0] = theta
+        add_and_copy(flat, change, cell[0], own, 0, flat.size)
+        release(control, LOCK)
+    if duty.batch > 1:
         for k in range(own.size):
             base[k] = own[k]
     else:
@@ -217,15 +253,30 @@ def merge(data, shared, mine, linear, bend, team, sums, batch):
 
 
 @jit
-def add_and_copy(flat, change, scale, own):
-    """V <- v + scale change, and the private v with it."""
-    whole = flat.size - flat.size % WIDE
+def add_by_stripes(flat, change, scale, own, locks, control, duty):
+    """V <- v + scale change, stripe by stripe; each worker starts at another one."""
+    n = -(-flat.size // STRIPE)
+    first = duty.me * n // duty.n_workers
+    for k in range(n):
+        at = (first + k) % n
+        # Nothing can go wrong while a stripe is locked: nobody has to give up waiting.
+        lock = at * APART & locks.size - 1
+        acquire(locks, lock, control, NEVER)
+        end = min((at + 1) * STRIPE, flat.size)
+        add_and_copy(flat, change, scale, own, at * STRIPE, end)
+        release(locks, lock)
+
+
+@jit
+def add_and_copy(flat, change, scale, own, begin, end):
+    """V <- v + scale change between two places, and the private v with it."""
+    whole = end - (end - begin) % WIDE
     factor = fill(scale, WIDE)
-    for k in range(0, whole, WIDE):
+    for k in range(begin, whole, WIDE):
         new = multiply_add(factor, load(change, k, WIDE), load(flat, k, WIDE))
         store(flat, k, new)
         store(own, k, new)
-    for k in range(whole, flat.size):
+    for k in range(whole, end):
         flat[k] += scale * change[k]
         own[k] = flat[k]
 

@@ -26,6 +26,8 @@ from wolfpack.engines.workers import (
 )
 from wolfpack.result import Delay
 
+MAX_LOCKS = 2**17  # 8 MB
+
 
 class Session:
     """What `Threads` and `Sync` have in common; subclasses say what a worker does."""
@@ -51,7 +53,7 @@ class Session:
             order=np.arange(n),
             strides=_strides(n),
             progress=zeros(n_workers * workers.APART, np.int64),
-            row_locks=zeros(0, np.int32),
+            locks=zeros(0, np.int64),
         )
         self.works = [problem.work() for _ in range(count)]
         self.tallies = zeros((count, HISTOGRAM + N_DELAYS), np.int64)
@@ -61,6 +63,15 @@ class Session:
         self.mine: list[Any] = []
         chances = np.broadcast_to(engine.return_probability, engine.size)[:n_workers]
         self.chances = [*chances.tolist(), *[1.0] * n_helpers]
+
+    def lock_parts(self, count: int) -> None:
+        """Give v locks for so many rows or stripes, a cache line apart.
+
+        Where there are very many, some share one.
+        """
+        count = min(2 ** (count - 1).bit_length(), MAX_LOCKS)
+        locks = zeros(count * workers.APART, np.int64)
+        self.team = self.team._replace(locks=locks)
 
     @property
     def in_flight(self) -> int:
@@ -146,23 +157,30 @@ class Session:
 
     def report(self) -> dict[str, Any]:
         """Return what a `Result` says about the workers."""
-        total = self.tallies.sum(axis=0)
-        histogram = total[HISTOGRAM:]
-        delay = None
-        if histogram.any():
-            delay = Delay(
-                mean=float(total[workers.DELAYS] / histogram.sum()),
-                maximum=int(self.tallies[:, workers.MAX_DELAY].max()),
-                histogram=np.trim_zeros(histogram, "b"),
-            )
         return {
-            "n_collisions": int(total[workers.COLLISIONS]),
-            "n_dropped": int(total[workers.DROPPED]),
-            "n_lost": int(total[workers.LOST]),
-            "delay": delay,
+            **add_up(self.tallies),
             "n_workers": self.n_workers,
             "bytes_per_worker": self.bytes_per_worker,
         }
+
+
+def add_up(tallies: np.ndarray) -> dict[str, Any]:
+    """Return what the tallies of all workers say about delays and losses."""
+    total = tallies.sum(axis=0)
+    histogram = total[HISTOGRAM:]
+    delay = None
+    if histogram.any():
+        delay = Delay(
+            mean=float(total[workers.DELAYS] / histogram.sum()),
+            maximum=int(tallies[:, workers.MAX_DELAY].max()),
+            histogram=np.trim_zeros(histogram, "b"),
+        )
+    return {
+        "n_collisions": int(total[workers.COLLISIONS]),
+        "n_dropped": int(total[workers.DROPPED]),
+        "n_lost": int(total[workers.LOST]),
+        "delay": delay,
+    }
 
 
 def validate_play(engine) -> None:

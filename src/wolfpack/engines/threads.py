@@ -21,6 +21,8 @@ from wolfpack.engines.workers import KEPT, PROMISED
 MODES = ("merge", "server", "lock-free")
 # Blocks in flight at the start of an automatic batch: what most problems bear.
 FIRST_IN_FLIGHT = 48
+# A v of more bytes is merged by stripes: under one lock it would take too long.
+STRIPED_BYTES = 32_768
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ class Threads:
     mode : "merge", "server" or "lock-free"
         "merge": each worker steps on blocks of its own, and merges with one exact line
         search, so f never rises. Where blocks touch few rows of v, it writes into v
-        directly, and two steps at the same moment may raise f a little. "server":
+        directly, and two steps at the same moment may raise f a little; so may two
+        merges into a v of more than 32 kB. "server":
         Algorithm 2, one more thread gathers minibatches.
         "lock-free": Algorithm 3, every step adds to v atomically; where v is dense it
         is slow (OCR: 16 threads make fewer steps a second than `Serial`).
@@ -168,6 +171,9 @@ class MergeSession(Session):
             self.tuner = Tuner(FIRST_IN_FLIGHT // self.n_workers, most)
             self.batch = self.tuner.batch
             most = self.tuner.most
+        large = problem.shared.nbytes > STRIPED_BYTES
+        if large and problem.quadratic and self.n_workers > 1:
+            self.lock_parts(-(-problem.shared.size // merge.STRIPE))
         room = max(self.batch, most if self.tuner else 1)
         self.mine = [merge.Mine.create(problem, room) for _ in range(self.n_workers)]
 
@@ -201,8 +207,7 @@ class DirectSession(Session):
         self.mine = [direct.Own.create(problem) for _ in range(self.n_workers)]
         if engine.mode == "merge":  # Algorithm 3 draws from all, and has no locks
             self.parts = workers.RANGES
-            locks = zeros(len(problem.shared), np.int32)
-            self.team = self.team._replace(row_locks=locks)
+            self.lock_parts(len(problem.shared))
 
     def work(self, run, t: int, duty) -> None:
         """Be worker t."""

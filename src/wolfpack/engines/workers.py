@@ -52,6 +52,8 @@ CAP = 4.0
 WHOLE, RANGES, COMBS = 0, 1, 2
 TURNS = 4  # a worker looks around so often while it visits as many blocks as a part has
 APART = 8  # words in a cache line
+LOOK_AGAIN = 8  # at what others changed meanwhile, every so many steps
+MEMORY = 0.95
 FORGET = 0.02  # how fast the mean follows
 TRIES = 16  # at blocks that others hold
 
@@ -65,7 +67,7 @@ class Team(NamedTuple):
     order: np.ndarray  # of the blocks, for permutation sampling
     strides: np.ndarray  # prime to the number of blocks
     progress: np.ndarray  # turns taken in each part of the blocks
-    row_locks: np.ndarray  # of v, where steps go straight into it
+    locks: np.ndarray  # of rows or stripes of v, where one for all is too few
 
 
 class Duty(NamedTuple):
@@ -243,6 +245,16 @@ def settle(blocks, team, i, atom, gamma):
         release(team.control, POOL)
     else:
         move(blocks, i, atom, gamma)
+
+
+@jit
+def damp(sums, full, fall, clash):
+    """Learn how much others disturb a step, which promised `full` x `fall`."""
+    sums[FALLS] = MEMORY * sums[FALLS] + full * fall
+    sums[CLASHES] = MEMORY * sums[CLASHES] + full * clash
+    if sums[FALLS] > 0.0:
+        harm = sums[CLASHES] / sums[FALLS] / sums[DAMPING]
+        sums[DAMPING] = 1.0 / (1.0 + max(0.0, harm))
 
 
 @jit
