@@ -289,7 +289,11 @@ def test_the_problem_is_left_alone(chain):
 # Arguments.
 
 BAD = [
-    ("batch_size", 0, "integer from 1 to the number of blocks, 20; given was 0"),
+    (
+        "batch_size",
+        0,
+        "from 1 to the number of blocks, 20, 'auto' or None; given was 0",
+    ),
     ("batch_size", 21, "given was 21"),
     ("batch_size", 1.5, "given was 1.5"),
     ("batch_size", True, "given was True"),

@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from wolfpack import delays, theory
 from wolfpack.blocks import from_blocks
 from wolfpack.datasets import load_dates, load_ocr, make_piecewise
+from wolfpack.engines.delayed import Delayed
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
@@ -25,6 +27,7 @@ from wolfpack.solve import solve
 from wolfpack.state import State, StateError
 
 if TYPE_CHECKING:
+    from wolfpack.advice import suggest_batch_size
     from wolfpack.estimators.multiclass import MulticlassSVM
     from wolfpack.estimators.signals import GroupFusedLasso
     from wolfpack.estimators.structured import ChainSSVM
@@ -33,6 +36,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ChainSSVM",
+    "Delayed",
     "Event",
     "GroupFusedLasso",
     "MulticlassSVM",
@@ -48,6 +52,7 @@ __all__ = [
     "Threads",
     "box",
     "chain_ssvm",
+    "delays",
     "from_blocks",
     "group_fused_lasso",
     "l1_ball",
@@ -61,6 +66,8 @@ __all__ = [
     "nuclear_ball",
     "simplex",
     "solve",
+    "suggest_batch_size",
+    "theory",
 ]
 
 
@@ -78,4 +85,8 @@ def __getattr__(name: str):
         from wolfpack.estimators.multiclass import MulticlassSVM
 
         return MulticlassSVM
+    if name == "suggest_batch_size":
+        from wolfpack.advice import suggest_batch_size
+
+        return suggest_batch_size
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

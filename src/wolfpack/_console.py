@@ -1,15 +1,18 @@
 """What the command line shows: a bar on stderr, JSON lines or sentences on stdout."""
 
 import json
+import logging
 import math
 import sys
-from typing import Any
+import warnings
+from typing import Any, NoReturn
 
 try:
     import resource
 except ImportError:  # Windows
     resource = None
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -19,7 +22,11 @@ from wolfpack.result import Event, Result, TraceRow
 def to_dict(row: TraceRow) -> dict[str, Any]:
     """Return a check as JSON takes it, with primal and dual by their names."""
     numbers = {"primal": -row.lower_bound, "dual": -row.objective, **row._asdict()}
-    return {k: v if math.isfinite(v) else None for k, v in numbers.items()}
+    return {k: None if _is_unknown(v) else v for k, v in numbers.items()}
+
+
+def _is_unknown(value: float | None) -> bool:
+    return value is None or not math.isfinite(value)
 
 
 def peak_memory_mb() -> float | None:
@@ -82,3 +89,29 @@ def _short(count: int) -> str:
         if count >= 10 * size:
             return f"{count / size:.3g}{unit}"
     return str(count)
+
+
+def fail(message: object) -> NoReturn:
+    """Say what is wrong on stderr and leave."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(
+        f"wolfpack: {message}", markup=False
+    )
+    raise typer.Exit(1)
+
+
+class plain_errors:
+    """Turn the library's errors into one line, and its warnings into nothing."""
+
+    def __enter__(self) -> None:
+        self._caught = warnings.catch_warnings()
+        self._caught.__enter__()
+        warnings.simplefilter("ignore")
+        logging.getLogger("wolfpack").setLevel(logging.ERROR)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._caught.__exit__(None, None, None)
+        # `| head` has seen enough, or `fail` has spoken: typer leaves quietly.
+        if isinstance(error, BrokenPipeError | typer.Exit):
+            return
+        if isinstance(error, ValueError | RuntimeError | OSError | ImportError):
+            fail(error)

@@ -13,6 +13,9 @@ from wolfpack.engines.threads import Threads
 from wolfpack.estimators.signals import GroupFusedLasso
 from wolfpack.estimators.structured import ChainSSVM
 from wolfpack.models import open_npz, save_model, with_npz
+from wolfpack.problem import Problem
+from wolfpack.problems.chain import chain_ssvm
+from wolfpack.problems.fused_lasso import group_fused_lasso
 from wolfpack.result import Result
 
 CHAINS, SIGNALS = ("dates", "ocr", "conll2000"), ("piecewise", "acgh")
@@ -110,6 +113,7 @@ class _Job:
     """What both kinds of jobs share."""
 
     model: Any
+    estimator: Any  # its defaults are those of the command line
 
     def _watch(
         self, data: tuple, as_json: bool, quiet: bool, engine: Any
@@ -168,6 +172,8 @@ class _Job:
 class ChainJob(_Job):
     """Train a chain structural SVM."""
 
+    estimator = ChainSSVM
+
     def __init__(self, train: datasets.Sequences, test: datasets.Sequences | None):
         self.train, self.test = train, test
 
@@ -181,6 +187,11 @@ class ChainJob(_Job):
             f"{len(self.train.X)} sequences, {positions} positions, "
             f"{n_features} features, {n_labels} labels; alpha = {alpha:g}."
         )
+
+    def problem(self, alpha: float | None) -> Problem:
+        """Return what `fit` solves."""
+        alpha = ChainSSVM().alpha if alpha is None else alpha
+        return chain_ssvm(self.train.X, self.train.y, alpha)
 
     def fit(
         self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None
@@ -213,6 +224,8 @@ class ChainJob(_Job):
 class SignalJob(_Job):
     """Find the change points of a signal."""
 
+    estimator = GroupFusedLasso
+
     def __init__(self, name: str, noisy: np.ndarray, clean: np.ndarray | None):
         self.name, self.noisy, self.clean = name, noisy, clean
 
@@ -225,6 +238,11 @@ class SignalJob(_Job):
             f"Group fused lasso on {self.name}: {n} rows in {d} dimensions; "
             f"alpha = {alpha:g} (from {top:.4g} on the answer is constant)."
         )
+
+    def problem(self, alpha: float | None) -> Problem:
+        """Return what `fit` solves."""
+        alpha = GroupFusedLasso().alpha if alpha is None else alpha
+        return group_fused_lasso(self.noisy, alpha)
 
     def fit(
         self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None

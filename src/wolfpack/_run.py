@@ -21,7 +21,7 @@ from wolfpack._crew import Crew
 from wolfpack._interrupt import Interrupt
 from wolfpack._schedule import BEAT_SECONDS, Schedule
 from wolfpack.certificate import Certifier, failure
-from wolfpack.engines import serial
+from wolfpack.engines import serial, simulation
 from wolfpack.engines.serial import CURRENT, GAPS, SEEN, Plan
 from wolfpack.problem import Problem
 from wolfpack.result import Event, OracleError, Result, Status, TraceRow
@@ -81,7 +81,7 @@ class Run:
         self.live_calls = 0  # of the slice that is running
         self._rate = 1.0
         self._checked_at = 0.0
-        self._stopped = False
+        self._stopped = self._abandoned = False
         self._raised: BaseException | None = None
         self._interrupt = Interrupt()
         self.began = self._beat = time.perf_counter()
@@ -191,6 +191,8 @@ class Run:
     def _limit(self, interrupt: Interrupt) -> Status | None:
         if interrupt.asked:
             return Status.INTERRUPTED
+        if self._abandoned:
+            return Status.ABANDONED
         calls = self.state.n_oracle_calls
         if self.schedule.is_last(calls):
             return Status.EPOCH_LIMIT
@@ -213,9 +215,9 @@ class Run:
 
     def _is_idle(self, row: TraceRow) -> bool:
         """Return whether whole passes, and several checks, have gained nothing."""
-        before = [
-            old for old in self.trace[:-2] if old.epoch <= row.epoch - IDLE_PASSES
-        ]
+        # Where updates come late, the first ones are all dropped.
+        passes = IDLE_PASSES + getattr(self.scratch, "patience", 0.0)
+        before = [old for old in self.trace[:-2] if old.epoch <= row.epoch - passes]
         return bool(before) and before[-1].objective <= row.objective
 
     # Updates.
@@ -238,6 +240,8 @@ class Run:
         if ended == serial.GROW:
             grow = self.problem.store.grow
             state.blocks = grow(state.blocks, self.scratch.in_flight)
+        elif ended == simulation.NOBODY:
+            self._abandoned = True
         elif ended != serial.DONE:
             self._fail(ended)
 
@@ -340,6 +344,7 @@ class Run:
             drift=drift,
             seconds=self.seconds,
             wall_seconds=time.perf_counter() - self.began,
+            simulated_seconds=getattr(self.scratch, "clock", None),
         )
 
     # What people see.

@@ -1,5 +1,6 @@
 """A problem from a start, a gradient and a set: v is x itself, and A the identity."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -140,4 +141,11 @@ def from_blocks(
         scale=scale,
         finish=lambda shared: shared,  # v is x, or its average
         name=f"from_blocks over {set.name}",
+    ).made_by(
+        functools.partial(
+            from_blocks, value=value, args=args, quadratic=quadratic, scale=scale
+        ),
+        x0,
+        gradient,
+        set,
     )

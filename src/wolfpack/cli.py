@@ -1,16 +1,16 @@
-"""The command line: `wolfpack fit`, `predict`, `datasets` and `demo`."""
+"""The command line: `wolfpack fit`, `predict`, `theory`, `datasets` and `demo`."""
 
 import json
-import logging
 import sys
-import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from wolfpack._console import fail, plain_errors
 
 app = typer.Typer(
     help="Block-coordinate Frank-Wolfe: train, certify, predict.",
@@ -34,6 +34,8 @@ HELP = {
     "avg": "Keep the average too.",
     "plot": "Draw convergence (chains) or the signal here.",
     "json": "JSON lines: one a check, and the report.",
+    "samples": "Blocks and pairs to sample. Default: by the size of v, 8 to 1000.",
+    "goal": "Relative duality gap that Theorem 1 speaks of. Default: as in `fit`.",
 }
 
 
@@ -59,14 +61,6 @@ class Sampling(StrEnum):
     uniform = "uniform"
     permutation = "permutation"
     gap = "gap"
-
-
-def fail(message: object) -> NoReturn:
-    """Say what is wrong on stderr and leave."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(
-        f"wolfpack: {message}", markup=False
-    )
-    raise typer.Exit(1)
 
 
 def _show_version(wanted: bool) -> None:
@@ -131,7 +125,7 @@ def fit(
         "random_state": seed,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    with _plain_errors():
+    with plain_errors():
         _check_targets(save, plot)
         team = _jobs.make_engine(engine.value, mode and mode.value, workers)
         job = _jobs.load(dataset, _folds(folds))
@@ -168,7 +162,7 @@ def predict(
     from wolfpack import _jobs
     from wolfpack.models import load_model
 
-    with _plain_errors():
+    with plain_errors():
         estimator, about = load_model(model)
         sequences = _jobs.load_sequences(data, _folds(folds))
         labels = estimator.predict(sequences.X)
@@ -180,6 +174,45 @@ def predict(
         if sequences.y is not None:
             score = estimator.score(sequences.X, sequences.y)
             print(f"right: {score:.4f} of all positions", file=sys.stderr)  # noqa: T201
+
+
+@app.command()
+def theory(
+    dataset: Annotated[str, typer.Argument(help="One of `wolfpack datasets`.")],
+    alpha: Annotated[float | None, typer.Option(help=HELP["alpha"])] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help=HELP["workers"])] = None,
+    tol: Annotated[float | None, typer.Option(help=HELP["goal"])] = None,
+    samples: Annotated[int | None, typer.Option(min=2, help=HELP["samples"])] = None,
+    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the speed-up here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Say how many blocks to move at once, and why.
+
+    The paper's constants, what its theorems make of them, and what a short run
+    measures. In Python: `wolfpack.theory` and `wolfpack.suggest_batch_size(problem)`.
+    """
+    from wolfpack import _jobs
+    from wolfpack._theory_report import Report
+
+    with plain_errors():
+        _check_targets(None, plot)
+        job = _jobs.load(dataset, None)
+        goal = job.estimator().tol if tol is None else tol
+        report = Report.make(
+            job.problem(alpha), tol=goal, workers=workers, samples=samples,
+            confidence=confidence, seed=seed,
+        )  # fmt: skip
+        if plot is not None:
+            report.draw(plot)
+    if as_json:
+        about = {"dataset": dataset, "plot": None if plot is None else str(plot)}
+        print(json.dumps(report.to_dict(**about)))  # noqa: T201
+        return
+    report.show(say)
+    if plot is not None:
+        say(f"Picture: {plot}", markup=False)
 
 
 @app.command()
@@ -207,7 +240,7 @@ def demo(
     """Read handwritten dates, find change points, draw both."""
     from wolfpack._demo import run
 
-    with _plain_errors():
+    with plain_errors():
         run(out, say)
 
 
@@ -251,24 +284,6 @@ def _check_targets(save: Path | None, plot: Path | None) -> None:
 
 def _joined(words: list[str]) -> str:
     return ("" if all(len(word) == 1 for word in words) else " ").join(words)
-
-
-class _plain_errors:
-    """Turn the library's errors into one line, and its warnings into nothing."""
-
-    def __enter__(self) -> None:
-        self._caught = warnings.catch_warnings()
-        self._caught.__enter__()
-        warnings.simplefilter("ignore")
-        logging.getLogger("wolfpack").setLevel(logging.ERROR)
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self._caught.__exit__(None, None, None)
-        # `| head` has seen enough, or `fail` has spoken: typer leaves quietly.
-        if isinstance(error, BrokenPipeError | typer.Exit):
-            return
-        if isinstance(error, ValueError | RuntimeError | OSError | ImportError):
-            fail(error)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from wolfpack.advice import Advice
     from wolfpack.result import TraceRow
 
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#666666"
@@ -32,6 +33,39 @@ def plot_trace(trace: "Sequence[TraceRow]", ax: "Axes | None" = None) -> "Axes":
     ax.set_xlabel("passes over the data")
     ax.set_ylabel("duality gap")
     ax.legend(frameon=False)
+    ax.grid(alpha=0.3)
+    return ax
+
+
+def plot_speedup(
+    batch_sizes: np.ndarray,
+    predicted: np.ndarray,
+    advice: "Advice",
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw how many single updates one of tau blocks is worth: in theory, measured.
+
+    `predicted` is that of `theory.predicted_speedup`; the rest comes from `advice`.
+    """
+    ax = ax or _new_axes()
+    sizes = np.asarray(batch_sizes)
+    ax.plot(sizes, sizes, "--", color=GREY, linewidth=1, label="linear, the ideal")
+    ax.plot(sizes, predicted, color=BLUE, label="predicted from mu / B")
+    workers = "1 worker" if advice.n_workers == 1 else f"{advice.n_workers} workers"
+    seen = advice.batch_sizes, advice.joint_progress
+    ax.plot(*seen, "o-", color=RED, markersize=4, label=f"measured, {workers}")
+    tau = advice.batch_size
+    ring: dict[str, Any] = {"markersize": 11, "markerfacecolor": "none"}
+    worth = np.interp(tau, *seen)
+    label = f"suggested, tau = {tau}"
+    ax.plot([tau], [worth], "o", color=ORANGE, markeredgewidth=2, **ring, label=label)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log", base=2)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(lambda number, _: f"{number:g}")
+    ax.set_xlabel("blocks an update, tau")
+    ax.set_ylabel("worth in single updates")
+    ax.legend(frameon=False, loc="upper left")  # above the ideal there is nothing
     ax.grid(alpha=0.3)
     return ax
 

@@ -19,7 +19,17 @@ import numpy as np
 
 from wolfpack import _compile, _slots, gap, steps
 from wolfpack._records import canonical
-from wolfpack.engines import direct, merge, rounds, serial, server, workers
+from wolfpack.engines import (
+    backlog,
+    desk,
+    direct,
+    merge,
+    rounds,
+    serial,
+    server,
+    simulation,
+    workers,
+)
 from wolfpack.stores import atoms, vectors
 
 REQUIRED = ("oracle", "score", "add", "slope")
@@ -34,7 +44,10 @@ OPTIONAL = (
 )
 
 
-LOOPS = (steps, gap, serial, workers, merge, direct, server, rounds)
+LOOPS = (
+    steps, gap, serial, workers, merge, direct, desk, server, rounds, backlog,
+    simulation,
+)  # fmt: skip
 
 
 class ProblemError(ValueError):
@@ -143,6 +156,20 @@ class Problem:
     def __post_init__(self) -> None:
         """Make the type of `data` one that every process knows."""
         object.__setattr__(self, "data", canonical(self.data))
+
+    def made_by(self, function: Callable, *args: Any) -> "Problem":
+        """Remember how to make it again; that is what a pickle of it holds.
+
+        Functions that are compiled for one problem, and small ones without a name, do
+        not travel. A changed copy (`dataclasses.replace`) remembers nothing.
+        """
+        object.__setattr__(self, "_recipe", (function, args))
+        return self
+
+    def __reduce__(self) -> Any:
+        """Return how to make it in another process."""
+        recipe = getattr(self, "_recipe", None)
+        return recipe or super().__reduce__()
 
     @property
     def n_blocks(self) -> int:

@@ -33,6 +33,7 @@ class Status(enum.Enum):
     STALLED = (
         "Steps have become too small to change the objective; the gap cannot fall."
     )
+    ABANDONED = "All workers have failed; the iterate so far is kept."
     DIVERGED = "The objective grows; try step='line', searched by the server."
 
 
@@ -49,6 +50,30 @@ class TraceRow(NamedTuple):
     drift: float
     seconds: float
     wall_seconds: float
+    simulated_seconds: float | None = None  # where workers are simulated
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """How simulated workers spent their time; see `Delayed`.
+
+    `server_utilisation` is the share of the time that the server works,
+    `worker_utilisation` that in which workers do not stand before a full queue.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> Y, _, _ = wolfpack.make_piecewise(n=100, d=3)
+    >>> problem = wolfpack.group_fused_lasso(Y, alpha=0.5)
+    >>> workers = wolfpack.delays.Workers(8, step_seconds=1e-3)
+    >>> engine = wolfpack.Delayed(workers=workers)
+    >>> wolfpack.solve(problem, engine=engine, tol=0.1, rng=0).simulated.seconds > 0
+    True
+    """
+
+    seconds: float
+    server_utilisation: float
+    worker_utilisation: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +157,8 @@ class Result:
         How old v was when updates were computed; None where nothing is delayed.
     n_workers, bytes_per_worker : int
         Workers, and the memory that each took for itself.
+    simulated : Simulated or None
+        How long it would have taken, where workers were simulated.
     seconds, wall_seconds : float
         Time spent on updates alone, and in all.
     averaged : bool
@@ -174,6 +201,7 @@ class Result:
     delay: Delay | None = None
     n_workers: int = 1
     bytes_per_worker: int = 0
+    simulated: Simulated | None = None
 
     @property
     def converged(self) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from wolfpack import sampling as samplers
 from wolfpack._interrupt import Interrupt
 from wolfpack._run import Options, Run
+from wolfpack.engines.delayed import Delayed
 from wolfpack.engines.serial import Plan, Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
@@ -21,8 +22,8 @@ from wolfpack.steps import CONSTANT, LINE, OPEN_LOOP
 def solve(
     problem: Problem,
     *,
-    engine: Serial | Threads | Sync | None = None,
-    batch_size: int | None = None,
+    engine: Serial | Threads | Sync | Delayed | None = None,
+    batch_size: int | Literal["auto"] | None = None,
     step: Literal["line", "open-loop", "exact"] | float = "line",
     sampling: Literal["uniform", "permutation", "gap"] = "uniform",
     averaging: bool = False,
@@ -40,11 +41,13 @@ def solve(
     ----------
     problem : Problem
         What to minimise.
-    engine : Serial, Threads or Sync, optional
+    engine : Serial, Threads, Sync or Delayed, optional
         Who runs it. Default: `Serial()`; `Threads()` uses all cores.
-    batch_size : int, optional
-        Blocks per update, tau in the paper: 1 is BCFW, n batch Frank-Wolfe. Default:
-        what the engine finds best, 1 for `Serial`.
+    batch_size : int, "auto" or None
+        Blocks per update, tau in the paper: 1 is BCFW, n batch Frank-Wolfe. Both "auto"
+        and None adapt it to what is measured where `Threads` merge, and are 1 with
+        `Serial`, where a joint step gains nothing. Elsewhere None is a block a worker,
+        and "auto" makes a short pilot run first: `suggest_batch_size`.
     step : "line", "open-loop", "exact" or a number
         gamma in the paper: an exact line search (jointly over the batch), the paper's
         2 n tau / (tau^2 k + 2 n) clipped to 1, a line search towards the minimiser of
@@ -109,6 +112,8 @@ def solve(
     if not problem.checked:
         problem.check()
     engine = Serial() if engine is None else engine
+    if isinstance(batch_size, str) and batch_size == "auto":
+        batch_size = _choose_batch(problem, engine, rng)
     options = _validate(
         problem, batch_size, step, sampling, averaging, tol, max_epochs, max_seconds,
         check_every, engine,
@@ -138,8 +143,8 @@ def _validate(
     n = problem.n_blocks
     if batch_size is not None and not (_is_int(batch_size) and 1 <= batch_size <= n):
         raise ValueError(
-            f"batch_size must be an integer from 1 to the number of blocks, {n}; "
-            f"given was {batch_size!r}."
+            f"batch_size must be an integer from 1 to the number of blocks, {n}, 'auto' "
+            f"or None; given was {batch_size!r}."
         )
     rules = {"line": LINE, "exact": LINE, "open-loop": OPEN_LOOP}
     if isinstance(step, str) and step not in rules:
@@ -182,6 +187,21 @@ def _validate(
     )  # fmt: skip
     engine.refuse(problem, options)
     return options
+
+
+def _choose_batch(problem: Problem, engine: Any, rng: Any) -> int | None:
+    """Return what "auto" stands for; None where the engine adapts, or has no choice."""
+    if isinstance(engine, Sync):
+        raise ValueError(
+            "Sync gives the same bits each time, and batch_size='auto' decides by the "
+            "clock; give a number (suggest_batch_size finds one), or use Threads()."
+        )
+    if not isinstance(engine, Threads) or engine.mode != "server":
+        return None
+    from wolfpack.advice import suggest_batch_size
+
+    seed = rng if _is_int(rng) else None
+    return int(suggest_batch_size(problem, engine=engine, seconds=1.0, rng=seed))
 
 
 def _generator(rng: np.random.Generator | int | None) -> np.random.Generator:

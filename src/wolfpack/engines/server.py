@@ -1,9 +1,8 @@
 """Algorithm 2 of the paper: a server thread and workers that never wait for it.
 
 Workers read v as it is, solve a subproblem, and push {i, s_(i)} with the version of v
-that they read into a bounded ring. The server pops until it has tau disjoint blocks (a
-block that comes twice overwrites, which is counted; one older than half of all versions
-is dropped), makes one step with them, and writes v. The comments carry the lines of
+that they read into a bounded ring. The server pops until it has tau disjoint blocks
+(`desk`), makes one step with them, and writes v. The comments carry the lines of
 Algorithm 1.
 
 `workers_search` is the paper's line search on the workers: each finds gamma_i for its
@@ -20,20 +19,16 @@ from wolfpack._atomics import fetch_add, load_acquire, relax, store_release
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
 from wolfpack._memory import zeros
-from wolfpack._slots import HAS_CURVATURE, curvature, slope
-from wolfpack.engines.serial import DONE, GROW, NOT_A_NUMBER, apply, meet_rows
+from wolfpack._slots import HAS_CURVATURE, curvature
+from wolfpack.engines.desk import clear_desk, is_complete, step_together, take
+from wolfpack.engines.serial import DONE, GROW, NOT_A_NUMBER
 from wolfpack.engines.workers import (
     APART,
     AT,
     CALLED,
-    COLLISIONS,
     ENOUGH,
-    GAP_SUM,
-    GAPS_SEEN,
     HALT,
-    MADE,
     SOLVED,
-    STAMP,
     VERSION,
     call_oracle,
     claim,
@@ -42,11 +37,9 @@ from wolfpack.engines.workers import (
     is_finite,
     is_lost,
     is_over,
-    is_too_late,
-    note_delay,
 )
-from wolfpack.steps import CONSTANT, OPEN_LOOP, closed_form, line_search, open_loop
-from wolfpack.stores.atoms import has_room, move, prepare, spread
+from wolfpack.steps import closed_form
+from wolfpack.stores.atoms import has_room, prepare
 
 # Words of `Ring.ends`: the next ticket of a worker, and of the server.
 HEAD, TAIL = 0, 8
@@ -76,36 +69,6 @@ class Ring(NamedTuple):
             versions=zeros(capacity, np.int64),
             gammas=zeros(capacity),
             atoms=zeros((capacity, problem.atom_size), problem.start.dtype),
-        )
-
-
-class Desk(NamedTuple):
-    """What the server has for itself; see `serial.Scratch`."""
-
-    chosen: np.ndarray
-    atoms: np.ndarray
-    gammas: np.ndarray
-    delays: np.ndarray
-    direction: np.ndarray
-    rows: np.ndarray
-    own_rows: np.ndarray
-    stamps: np.ndarray
-    places: np.ndarray  # per block: the update it came last for, and where it stands
-
-    @classmethod
-    def create(cls, problem, tau: int) -> "Desk":
-        """Make the memory of a server that gathers `tau` blocks."""
-        shape, sparse = problem.shared.shape, problem.touched is not None
-        return cls(
-            chosen=zeros(tau, np.int64),
-            atoms=zeros((tau, problem.atom_size), problem.start.dtype),
-            gammas=zeros(tau),
-            delays=zeros(tau, np.int64),
-            direction=zeros(shape, problem.shared.dtype),
-            rows=np.arange(shape[0]),
-            own_rows=zeros(problem.max_rows if sparse else 0, np.int64),
-            stamps=zeros(shape[0] if sparse else 0, np.int64),
-            places=zeros((problem.n_blocks, 2), np.int64),
         )
 
 
@@ -212,7 +175,7 @@ def serve(
             sums,
             work,
             plan,
-            duty,
+            duty.workers_search,
             control[VERSION],
         )
         if not gamma >= 0.0:
@@ -229,78 +192,16 @@ def serve(
 @jit
 def gather(ring, team, desk, tally):
     """Pop until there are tau disjoint blocks; return False if it is all over."""
-    chosen, atoms, places = desk.chosen, desk.atoms, desk.places
     version = team.control[VERSION]
-    stamp = tally[STAMP] + 1
-    tally[STAMP] = stamp
-    count = 0
-    while count < chosen.size:
+    clear_desk(desk, tally)
+    while not is_complete(desk):
         slot = wait_for(ring, team)
         if slot < 0:
             return False
         tally[SOLVED] += 1
-        i = ring.blocks[slot]
+        i, gamma = ring.blocks[slot], ring.gammas[slot]
         delay = version - ring.versions[slot]
-        if is_too_late(tally, delay, version):
+        if not take(desk, tally, i, ring.atoms[slot], gamma, delay, version):
             disclaim(team, i)
-            free(ring, slot)
-            continue
-        if places[i, 0] == stamp:
-            j = places[i, 1]
-            tally[COLLISIONS] += 1
-        else:
-            j = count
-            count += 1
-            places[i, 0], places[i, 1] = stamp, j
-        chosen[j], desk.gammas[j], desk.delays[j] = i, ring.gammas[slot], delay
-        atom, message = atoms[j], ring.atoms[slot]
-        for m in range(atom.size):
-            atom[m] = message[m]
         free(ring, slot)
     return True
-
-
-@jit
-def step_together(
-    data, shared, blocks, average, desk, tally, sums, work, plan, duty, k
-):
-    """Move x and v by one step along all tau blocks; return gamma."""
-    chosen, atoms, gammas, direction = (
-        desk.chosen,
-        desk.atoms,
-        desk.gammas,
-        desk.direction,
-    )
-    tau = chosen.size
-    linear = 0.0
-    n_rows = 0
-    for j in range(tau):
-        tally[AT] = chosen[j]
-        # This gap is about an older v, the slope below is not; but it shows a bad atom.
-        if not is_finite(prepare(data, shared, blocks, chosen[j], atoms[j], work)):
-            return np.nan
-        scale = gammas[j] if duty.workers_search else 1.0
-        linear += spread(data, blocks, chosen[j], atoms[j], scale, direction, work)
-        n_rows = meet_rows(data, chosen[j], desk, n_rows, tally[STAMP], work)
-        note_delay(tally, desk.delays[j])
-    rows = desk.rows[:n_rows]
-    if duty.workers_search:  # 2.
-        at_zero = slope(data, shared, direction, rows, 0.0) + linear
-        gamma = 1.0
-    elif plan.rule == OPEN_LOOP or plan.rule == CONSTANT:
-        at_zero = slope(data, shared, direction, rows, 0.0) + linear
-        gamma = plan.step_size
-        if plan.rule == OPEN_LOOP:
-            gamma = open_loop(plan.n_blocks, tau, k)
-    else:
-        gamma, at_zero = line_search(data, shared, direction, rows, linear)
-    tally[MADE] += 1 - tau
-    if not is_finite(at_zero):
-        return np.nan
-    sums[GAP_SUM] -= at_zero
-    sums[GAPS_SEEN] += tau
-    weight = 0.5 * gamma * k * (k + 1.0)
-    apply(direction, rows, gamma, weight, shared, average)  # 3.
-    for j in range(tau):
-        move(blocks, chosen[j], atoms[j], gamma * gammas[j])
-    return gamma

@@ -29,7 +29,8 @@ class Sync:
 
     Notes
     -----
-    `batch_size` of `solve` is tau, by default T. The same seed and the same number of
+    `batch_size` of `solve` is tau, by default T. "auto" is refused: it would depend on
+    the clock. The same seed and the same number of
     workers give the same bits.
 
     References

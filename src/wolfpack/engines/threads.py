@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from wolfpack._memory import zeros
-from wolfpack.engines import direct, merge, server, workers
+from wolfpack.engines import desk, direct, merge, server, workers
 from wolfpack.engines.team import Session, validate_play
 from wolfpack.engines.tuning import SIZES, Tuner
 from wolfpack.engines.workers import KEPT, PROMISED
@@ -54,7 +54,8 @@ class Threads:
     Notes
     -----
     `batch_size` of `solve` is tau: in "merge" the blocks in flight, tau / T a worker
-    (default: adapted to what is measured), in "server" the minibatch (default: T).
+    (default: adapted to what is measured), in "server" the minibatch (default: T;
+    "auto": as `suggest_batch_size` says).
 
     References
     ----------
@@ -163,6 +164,7 @@ class MergeSession(Session):
         super().__init__(problem, options, engine, n_workers)
         most = n // self.n_workers
         self.tuner, self.parts = None, workers.COMBS
+        self._made = self._spent = 0.0  # calls and seconds since it learned last
         if asked is not None:
             self.batch = asked // self.n_workers
         elif self.n_workers == 1:
@@ -180,13 +182,16 @@ class MergeSession(Session):
     def advance(self, run, calls: int) -> int:
         """Make about so many oracle calls, and learn from them."""
         begin, before = time.perf_counter(), run.state.n_oracle_calls
-        self.sums[:, [PROMISED, KEPT]] = 0.0
         ended = super().advance(run, calls)
-        made, spent = run.state.n_oracle_calls - before, time.perf_counter() - begin
+        self._made += run.state.n_oracle_calls - before
+        self._spent += time.perf_counter() - begin
         promised, kept = self.sums[:, PROMISED].sum(), self.sums[:, KEPT].sum()
-        if self.tuner is not None and made > 4 * self.in_flight and promised > 0:
-            self.tuner.learn(made / spent, kept / promised)
+        # Of few steps, too many are those of the end, when workers wait.
+        if self.tuner is not None and self._made > 4 * self.in_flight and promised > 0:
+            self.tuner.learn(self._made / self._spent, kept / promised)
             self.batch = self.tuner.batch
+            self.sums[:, [PROMISED, KEPT]] = 0.0
+            self._made = self._spent = 0.0
         return ended
 
     def work(self, run, t: int, duty) -> None:
@@ -229,7 +234,7 @@ class ServerSession(Session):
         if self.workers_search:  # they hold their blocks until the server moved them
             tau = self.batch = min(tau, problem.n_blocks)
         self.ring = server.Ring.create(problem, max(4 * self.n_workers, 2 * tau))
-        self.desk = server.Desk.create(problem, tau)
+        self.desk = desk.Desk.create(problem, tau)
         self.mine = [
             zeros(problem.atom_size, problem.start.dtype) for _ in range(self.n_workers)
         ]

@@ -29,7 +29,7 @@ UNFINISHED = (Status.EPOCH_LIMIT, Status.TIME_LIMIT, Status.STALLED, Status.DIVE
 class DualEstimator(CallbackSupportMixin, BaseEstimator):
     """An estimator that solves the dual of its problem by `wolfpack.solve`."""
 
-    batch_size: int | None
+    batch_size: Any
     step: Any
     sampling: Any
     averaging: bool

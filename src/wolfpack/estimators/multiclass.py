@@ -76,7 +76,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         *,
         alpha: float = 0.01,
         fit_intercept: bool = True,
-        batch_size: int | None = None,
+        batch_size: int | Literal["auto"] | None = None,
         step: Literal["exact", "line", "open-loop"] | float = "exact",
         sampling: Literal["gap", "permutation", "uniform"] = "gap",
         averaging: bool = False,

@@ -66,7 +66,7 @@ class GroupFusedLasso(DualEstimator):
         *,
         alpha: float = 1.0,
         q: float = 2.0,
-        batch_size: int | None = None,
+        batch_size: int | Literal["auto"] | None = None,
         step: Literal["exact", "line", "open-loop"] | float = "exact",
         sampling: Literal["permutation", "uniform", "gap"] = "permutation",
         averaging: bool = False,

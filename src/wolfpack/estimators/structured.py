@@ -26,9 +26,9 @@ class ChainSSVM(DualEstimator):
         and takes longer.
     normalize : bool
         Whether the loss of a sequence is divided by its length.
-    batch_size : int, optional
-        Sequences per update, tau in the paper. Default: 1 with one thread, and what
-        is measured to be best with more.
+    batch_size : int, "auto" or None
+        Sequences per update, tau in the paper. "auto" and None: 1 with one thread, and
+        what is measured to be best with more.
     step : "line", "open-loop" or float
         The step, gamma in the paper; see `wolfpack.solve`.
     sampling : "gap", "permutation" or "uniform"
@@ -93,7 +93,7 @@ class ChainSSVM(DualEstimator):
         *,
         alpha: float = 0.01,
         normalize: bool = True,
-        batch_size: int | None = None,
+        batch_size: int | Literal["auto"] | None = None,
         step: Literal["line", "open-loop"] | float = "line",
         sampling: Literal["gap", "permutation", "uniform"] = "gap",
         averaging: bool = False,
@@ -212,7 +212,8 @@ class ChainSSVM(DualEstimator):
                 f"X has {matrix.shape[1]} features, but ChainSSVM was fitted with "
                 f"{self.n_features_in_}."
             )
-        data, kernels = chain.layout(begin, matrix, len(self.classes_))
+        data = chain.layout(begin, matrix, len(self.classes_))
+        kernels = chain.kernels_for(data)
         weights = chain.ChainWeights(
             self.coef_, self.intercept_, self.first_, self.last_, self.transitions_
         )

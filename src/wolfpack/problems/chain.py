@@ -125,25 +125,19 @@ def chain_ssvm(
     share = shares(sample_weight, len(begin) - 1)
     lengths = np.diff(begin)
     cost = 1.0 / lengths if normalize else np.ones(len(lengths))
-    data, kernels = layout(begin, matrix, n_labels)
-    n_rows = data.first_transition + n_labels
-    return _problem(
-        data._replace(
-            labels=labels.astype(np.uint8 if n_labels <= 256 else np.int32),
-            share=share,
-            cost=cost.astype(np.float32),
-            alpha=float(alpha),
-        ),
-        kernels,
-        n_rows,
-        scale=float(share @ (cost * lengths)),
-        n_features=matrix.shape[1],
+    data = layout(begin, matrix, n_labels)._replace(
+        labels=labels.astype(np.uint8 if n_labels <= 256 else np.int32),
+        share=share,
+        cost=cost.astype(np.float32),
+        alpha=float(alpha),
     )
+    n_rows, n_features = data.first_transition + n_labels, matrix.shape[1]
+    return make_problem(data, n_rows, n_features, float(share @ (cost * lengths)))
 
 
-def _problem(
-    data: Chains, kernels: SimpleNamespace, n_rows: int, scale: float, n_features: int
-) -> Problem:
+def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Problem:
+    """Return the problem of packed sequences, with a v of `n_rows` rows."""
+    packed, kernels = data, kernels_for(data)
     n_tokens = np.diff(data.begin)
     room = (n_tokens * n_tokens).sum()
     short = room <= MAX_GRAM
@@ -175,7 +169,7 @@ def _problem(
         finish=lambda shared: unpack_weights(shared, n_features, data.n_labels),
         name="chain_ssvm",
         checked=True,
-    )
+    ).made_by(make_problem, packed, n_rows, n_features, scale)
 
 
 def make_work(data: Chains) -> Work:
@@ -208,11 +202,9 @@ def shares(sample_weight: Any, n: int) -> np.ndarray:
     return weight / weight.sum()
 
 
-def layout(
-    begin: np.ndarray, matrix: Any, n_labels: int
-) -> tuple[Chains, SimpleNamespace]:
+def layout(begin: np.ndarray, matrix: Any, n_labels: int) -> Chains:
     """Append bias, first and last to the features; choose the width of a vector."""
-    lanes = 8 if n_labels <= 8 else 16 if n_labels <= 16 else 32
+    lanes = choose_lanes(n_labels)
     width = -(-n_labels // lanes) * lanes
     n_positions, n_features = matrix.shape
     if (n_features + 3 + n_labels) * width >= 2**31:
@@ -238,19 +230,9 @@ def layout(
     if not unit:
         values = np.ones(len(features), np.float32)
         values[own] = matrix.data
-    kernels = specialise(
-        [_viterbi, _chain_kernels],
-        {
-            "LANES": lanes,
-            "WIDTH": width if width <= 64 else 0,
-            "UNIT": unit,
-            "PER_WORD": 8 if n_labels <= 256 else 2,
-            "LABEL_BITS": np.uint64(2**8 - 1 if n_labels <= 256 else 2**32 - 1),
-        },
-    )
     pad = np.where(np.arange(width) < n_labels, 0, _viterbi.LOWEST)
     n = len(begin) - 1
-    data = Chains(
+    return Chains(
         labels=np.zeros(n_positions, np.uint8 if n_labels <= 256 else np.int32),
         begin=begin.astype(np.int64),
         feature_begin=feature_begin,
@@ -267,7 +249,26 @@ def layout(
         transitions=(n_features + 3) * width,
         first_transition=n_features + 3,
     )
-    return data, kernels
+
+
+def choose_lanes(n_labels: int) -> int:
+    """Return how many labels go into one vector."""
+    return 8 if n_labels <= 8 else 16 if n_labels <= 16 else 32
+
+
+def kernels_for(data: Chains) -> SimpleNamespace:
+    """Return the functions of a problem, for its number of labels and its features."""
+    few = data.n_labels <= 256
+    return specialise(
+        [_viterbi, _chain_kernels],
+        {
+            "LANES": choose_lanes(data.n_labels),
+            "WIDTH": data.width if data.width <= 64 else 0,
+            "UNIT": data.values.size == 0,
+            "PER_WORD": 8 if few else 2,
+            "LABEL_BITS": np.uint64(2**8 - 1 if few else 2**32 - 1),
+        },
+    )
 
 
 def unpack_weights(shared: np.ndarray, n_features: int, n_labels: int) -> ChainWeights:

@@ -165,7 +165,12 @@ def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem
         raise ValueError(f"q must be at least 1, but is {q!r}.")
     mean = Y.mean(axis=0)
     Y -= mean  # the answer moves along, and no digits are lost to an offset
-    ball = dual_ball(q, float(alpha))
+    return make_problem(Y, mean, float(alpha), float(q))
+
+
+def make_problem(Y: np.ndarray, mean: np.ndarray, alpha: float, q: float) -> Problem:
+    """Return the problem of a signal of mean 0, to which `mean` is added again."""
+    ball = dual_ball(q, alpha)
     start = constant_prices(Y)
     if np.linalg.norm(start, ord=dual_norm(q), axis=1).max() > alpha:
         start = np.zeros_like(start)
@@ -188,4 +193,4 @@ def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem
         finish=lambda shared: shared + mean,
         name="group_fused_lasso",
         checked=True,
-    )
+    ).made_by(make_problem, Y, mean, alpha, q)

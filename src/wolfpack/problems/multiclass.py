@@ -11,7 +11,6 @@ a class: a step reads and writes the rows of the features that are not 0.
 """
 
 import dataclasses
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -85,7 +84,7 @@ def multiclass_svm(
             f"sample_weight must have shape ({n},), one a row of X, not "
             f"{np.shape(sample_weight)}."
         )
-    data, kernels = chain.layout(np.arange(n + 1), matrix, n_labels)
+    data = chain.layout(np.arange(n + 1), matrix, n_labels)
     unit = data.values.size == 0
     data = data._replace(  # X alone, without the features that `layout` appends
         labels=codes.astype(data.labels.dtype),
@@ -98,7 +97,13 @@ def multiclass_svm(
         transitions=p * data.width,
         first_transition=p,
     )
-    problem = chain._problem(data, kernels, p, scale=1.0, n_features=p)
+    return make_problem(data, vectors)
+
+
+def make_problem(data: chain.Chains, vectors: bool) -> Problem:
+    """Return the problem of packed examples."""
+    p, n_labels = data.first_transition, data.n_labels
+    problem = chain.make_problem(data, p, p, scale=1.0)
     no_pairs = np.zeros(0, np.float32)  # which would take K^2 numbers a worker
     problem = dataclasses.replace(
         problem,
@@ -106,12 +111,15 @@ def multiclass_svm(
         finish=lambda shared: np.ascontiguousarray(shared[:, :n_labels].T),
         name="multiclass_svm",
     )
-    return _with_vectors(problem, kernels) if vectors else problem
+    if vectors:
+        problem = _with_vectors(problem)
+    return problem.made_by(make_problem, data, vectors)
 
 
-def _with_vectors(problem: Problem, chain_kernels: SimpleNamespace) -> Problem:
+def _with_vectors(problem: Problem) -> Problem:
     """Return the same problem, with x_(i) as a vector."""
-    names = {name: getattr(chain_kernels, name) for name in ("LANES", "WIDTH", "UNIT")}
+    constants = chain.kernels_for(problem.data)
+    names = {name: getattr(constants, name) for name in ("LANES", "WIDTH", "UNIT")}
     kernels = specialise([_viterbi, _multiclass_kernels], names)
     data = problem.data
     start = np.zeros((len(data.labels), data.n_labels))

@@ -1,0 +1,265 @@
+"""What delay does to convergence, exactly and reproducibly: updates that come late.
+
+Two ways. With a distribution of delays, every update is computed from the iterate of so
+many updates ago (section 4.4 of the paper; the loop is in `backlog`). With workers in
+simulated time, delays follow from how fast these are (Algorithm 1; `simulation`).
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolfpack._memory import zeros
+from wolfpack.delays import Delays, Workers, as_delays
+from wolfpack.engines import backlog, simulation
+from wolfpack.engines.desk import Desk
+from wolfpack.engines.serial import Plan
+from wolfpack.engines.team import add_up
+from wolfpack.engines.threads import Threads, count_cores
+from wolfpack.engines.workers import HISTOGRAM, N_DELAYS
+from wolfpack.result import Simulated
+from wolfpack.sampling import UNIFORM
+from wolfpack.steps import LINE
+
+N_TRIES = 3  # of which the fastest counts: others may have shared the cores
+LINE_SECONDS = 5e-8  # no cache line takes longer to another core
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """Updates that come late, by a distribution or from simulated workers.
+
+    One thread, and the same bits each time. A run that goes on from a saved state
+    begins with nothing on its way.
+
+    Parameters
+    ----------
+    delay : Delays, int, list or Result.delay
+        How many updates ago the iterate was read: `poisson(mean)`, `pareto(mean)`,
+        `geometric(mean)`, a number, or a histogram, for example one that `Threads`
+        measured. Updates of a delay above k / 2 are dropped; their turn passes.
+    workers : Workers
+        Instead of `delay`: who works how fast, in simulated seconds. The result then
+        says how long the run would have taken (`Result.simulated`, and
+        `simulated_seconds` in its trace).
+
+    Notes
+    -----
+    `batch_size` of `solve` is tau; by default 1, with `workers` one block a worker.
+
+    References
+    ----------
+    Wang et al., ICML 2016, Theorem 4, section 4.4 and Algorithm 1.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> Y, _, _ = wolfpack.make_piecewise(n=100, d=3)
+    >>> problem = wolfpack.group_fused_lasso(Y, alpha=0.5)
+    >>> engine = wolfpack.Delayed(wolfpack.delays.poisson(10))
+    >>> result = wolfpack.solve(problem, engine=engine, tol=0.01, rng=0)
+    >>> result.status.name, round(result.delay.mean)
+    ('CONVERGED', 10)
+    >>> workers = wolfpack.delays.Workers(50, oracle_seconds=1e-3)
+    >>> engine = wolfpack.Delayed(workers=workers)
+    >>> result = wolfpack.solve(problem, engine=engine, tol=0.01, rng=0)
+    >>> result.simulated.seconds < 1
+    True
+    """
+
+    delay: Any = None
+    workers: Workers | None = None
+
+    reproducible = True
+    size = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be simulated."""
+        if (self.delay is None) == (self.workers is None):
+            raise ValueError(
+                "Delayed needs either a delay, such as poisson(5), or workers=Workers("
+                "...), and not both."
+            )
+        if self.workers is None:
+            object.__setattr__(self, "delay", as_delays(self.delay))
+        elif not isinstance(self.workers, Workers):
+            raise ValueError(
+                f"workers must be a wolfpack.delays.Workers(...), not {self.workers!r}."
+            )
+
+    def unit(self, asked: int | None, n_blocks: int) -> int:
+        """Return the blocks of one update."""
+        if self.workers is not None:
+            return asked or min(self.workers.size, n_blocks)
+        return asked or 1
+
+    def refuse(self, problem, options) -> None:
+        """Raise if this problem cannot be solved this way."""
+        if options.sampling != "uniform":
+            raise ValueError(
+                "Delayed draws uniformly, as the paper does; use sampling='uniform', "
+                f"not {options.sampling!r}."
+            )
+
+    def prepare(self, problem, options) -> "LateSession | SimulatedSession":
+        """Return the memory of one run."""
+        if self.workers is not None:
+            return SimulatedSession(problem, options, self.workers)
+        return LateSession(problem, options, self.delay)
+
+    def advance(self, run, calls: int) -> int:
+        """Make updates for so many oracle calls; return why it ended."""
+        return run.scratch.advance(run, calls)
+
+
+class LateSession:
+    """Updates whose delays are drawn."""
+
+    def __init__(self, problem, options, delays: Delays) -> None:
+        self.delays, self.plan = delays, options.plan
+        self.in_flight = options.batch_size
+        self.patience = 4.0 * delays.mean * options.batch_size / problem.n_blocks
+        self.desk = Desk.create(problem, options.batch_size)
+        self.backlog = backlog.Backlog.create(problem)
+        self.tally = zeros(HISTOGRAM + N_DELAYS, np.int64)
+        self.start: int | None = None
+
+    def advance(self, run, calls: int) -> int:
+        """Make updates for so many oracle calls; return why it ended."""
+        state, tau = run.state, self.in_flight
+        if self.start is None and calls > 0:
+            self.start = state.n_updates
+            self.backlog.marks[[backlog.FIRST, backlog.LAST]] = self.start
+        until = state.n_updates + calls // tau
+        maximum = float(self.delays.maximum)
+
+        def choose(size: int) -> np.ndarray:
+            chosen = zeros(size, np.int64)
+            run.kernels.choose(self.plan, state.sampler, state.rng, tau, chosen)
+            return chosen
+
+        if calls == 0:
+            choose(0)  # compiles
+        while True:
+            ended = run.kernels.run_late(
+                run.problem.data, state.shared, state.blocks, state.average,
+                self.backlog, self.desk, state.counts, state.sums, self.tally, run.work,
+                self.plan, maximum, until,
+            )  # fmt: skip
+            if ended != backlog.DRAW:
+                return ended
+            try:
+                self.backlog = backlog.draw_more(
+                    self.backlog, self.delays, choose, tau, self.start,
+                    state.n_updates, state.rng,
+                )  # fmt: skip
+            except MemoryError as error:
+                run._raised = error  # it is no fault of the problem
+                return backlog.DONE
+
+    def report(self) -> dict[str, Any]:
+        """Return what a `Result` says about delays."""
+        return add_up(self.tally[None])
+
+
+class SimulatedSession:
+    """Workers on a simulated clock."""
+
+    def __init__(self, problem, options, workers: Workers) -> None:
+        self.workers, self.plan = workers, options.plan
+        self.in_flight = options.batch_size
+        queue = workers.queue or max(4 * workers.size, 2 * options.batch_size)
+        self.cluster = simulation.Cluster.create(problem, workers, queue)
+        self.costs = simulation.Costs(
+            *workers.oracle_range, workers.message_seconds, workers.read_seconds,
+            workers.take_seconds, workers.step_seconds,
+        )  # fmt: skip
+        self.desk = Desk.create(problem, options.batch_size)
+        self.tally = zeros(HISTOGRAM + N_DELAYS, np.int64)
+
+    @property
+    def clock(self) -> float:
+        """The simulated time."""
+        return float(self.cluster.clock[simulation.NOW])
+
+    def advance(self, run, calls: int) -> int:
+        """Let time pass for so many oracle calls; return why it ended."""
+        state = run.state
+        return run.kernels.simulate(
+            run.problem.data, state.shared, state.blocks, state.average, self.cluster,
+            self.costs, self.desk, state.rng, state.counts, state.sums, self.tally,
+            run.work, self.plan, state.n_oracle_calls + calls,
+        )  # fmt: skip
+
+    def report(self) -> dict[str, Any]:
+        """Return what a `Result` says about workers."""
+        clock, T = self.cluster.clock, self.workers.size
+        now = max(self.clock, 1e-300)
+        until = np.minimum(now, self.workers.each("fails"))
+        there = until - self.workers.each("joins")
+        waits = self.cluster.doing == simulation.WAITING
+        stood = clock[simulation.STOOD] + (until - self.cluster.since)[waits].sum()
+        present = max(float(np.maximum(there, 0.0).sum()), 1e-300)
+        return {
+            **add_up(self.tally[None]),
+            "n_workers": T,
+            "simulated": Simulated(
+                seconds=self.clock,
+                server_utilisation=float(min(clock[simulation.BUSY] / now, 1.0)),
+                worker_utilisation=float(1.0 - stood / present),
+            ),
+        }
+
+
+class Measured(NamedTuple):
+    """Seconds: of an oracle call, of a step, and to move v to another core."""
+
+    oracle: float
+    step: float
+    move: float
+
+
+def measure_costs(problem, batch_size: int, seconds: float) -> Measured:
+    """Time oracle calls, updates without them, and a worker beside a server.
+
+    The worker fetches v after each step, and the server gets it back: where nobody
+    waits for anything else, a step or a call takes longer by that.
+    """
+    part = 0.25 * seconds
+    update, state = _time_update(problem, Delayed(0), batch_size, part)
+    oracle = _time_oracle(problem, state, part)
+    step = max(update - batch_size * oracle, 0.0)
+    if count_cores() < 2 or not problem.kernels().compiled:
+        return Measured(oracle, step, 0.0)
+    alone = _time_update(problem, Delayed(0), 1, part)[0] - oracle
+    pair = _time_update(problem, Threads(1, "server"), 1, part)[0]
+    most = LINE_SECONDS * problem.shared.nbytes / 64  # more: somebody had their cores
+    return Measured(oracle, step, min(max(pair - max(oracle, alone), 0.0), most))
+
+
+def _time_update(problem, engine, batch_size: int, seconds: float) -> tuple[float, Any]:
+    """Return the least mean of some short runs, and where the last one led."""
+    from wolfpack.solve import solve
+
+    settings = {"tol": 0.0, "max_epochs": math.inf, "check_every": 1e9, "rng": 0}
+    settings |= {"batch_size": batch_size, "max_seconds": seconds / N_TRIES}
+    results = [solve(problem, engine=engine, **settings) for _ in range(N_TRIES)]
+    times = [result.seconds / max(result.n_updates, 1) for result in results]
+    return min(times), results[-1].state
+
+
+def _time_oracle(problem, state, seconds: float) -> float:
+    """Return the least mean of some passes through all blocks."""
+    kernels, work = problem.kernels(), problem.work()
+    atom = zeros(problem.atom_size, problem.start.dtype)
+    plan = Plan(problem.n_blocks, LINE, 0.0, UNIFORM, False)
+    spent = []
+    end = time.perf_counter() + seconds
+    while len(spent) < 2 or time.perf_counter() < end:  # the first one may compile
+        begin = time.perf_counter()
+        kernels.call_oracles(problem.data, state.shared, state.blocks, atom, work, plan)
+        spent.append(time.perf_counter() - begin)
+    return min(spent[1:]) / problem.n_blocks
