@@ -143,8 +143,8 @@ def _validate(
     n = problem.n_blocks
     if batch_size is not None and not (_is_int(batch_size) and 1 <= batch_size <= n):
         raise ValueError(
-            f"batch_size must be an integer from 1 to the number of blocks, {n}, 'auto' "
-            f"or None; given was {batch_size!r}."
+            f"batch_size must be an integer from 1 to the number of blocks, {n}, "
+            f"'auto' or None; given was {batch_size!r}."
         )
     rules = {"line": LINE, "exact": LINE, "open-loop": OPEN_LOOP}
     if isinstance(step, str) and step not in rules:
