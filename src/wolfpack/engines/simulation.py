@@ -54,7 +54,6 @@ class Cluster(NamedTuple):
     chance: np.ndarray
     fails: np.ndarray
     arrival: np.ndarray  # of each message in the queue, a ring
-    sender: np.ndarray
     sent_block: np.ndarray
     sent_version: np.ndarray
     sent_atoms: np.ndarray
@@ -80,7 +79,6 @@ class Cluster(NamedTuple):
             chance=workers.each("return_probability"),
             fails=workers.each("fails"),
             arrival=zeros(queue),
-            sender=zeros(queue, np.int64),
             sent_block=zeros(queue, np.int64),
             sent_version=zeros(queue, np.int64),
             sent_atoms=zeros((queue, *atoms), problem.start.dtype),
@@ -240,7 +238,6 @@ def send(cluster, costs, w):
     slot = cluster.ends[SENT] % cluster.arrival.size
     cluster.ends[SENT] += 1
     cluster.arrival[slot] = cluster.clock[NOW] + costs.message
-    cluster.sender[slot] = w
     cluster.sent_block[slot] = cluster.block[w]
     cluster.sent_version[slot] = cluster.version[w]
     message, atom = cluster.sent_atoms[slot], cluster.atoms[w]
