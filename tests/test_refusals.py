@@ -55,8 +55,14 @@ def test_bad_data_is_refused_with_a_sentence(data, change, sentence):
         ({"alpha": -1}, "alpha must be a finite number > 0, but is -1"),
         ({"alpha": "small"}, "alpha must be a finite number > 0, but is 'small'"),
         ({"alpha": np.nan}, "alpha must be a finite number > 0"),
-        ({"batch_size": 0}, "batch_size must be an integer from 1 .* 6, 'auto' or None; given was 0"),
-        ({"batch_size": 7}, "batch_size must be an integer from 1 .* 6, 'auto' or None; given was 7"),
+        (
+            {"batch_size": 0},
+            "batch_size must be an integer from 1 .* 6, 'auto' or None; given was 0",
+        ),
+        (
+            {"batch_size": 7},
+            "batch_size must be an integer from 1 .* 6, 'auto' or None; given was 7",
+        ),
         ({"step": "exact"}, "has none; use step='line'"),
         ({"step": 1.5}, r"a constant step must lie in \(0, 1\]"),
         ({"sampling": "all"}, "sampling must be one of"),
