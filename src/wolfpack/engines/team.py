@@ -1,6 +1,7 @@
 """One run of several threads: their memory, their slices, and what they counted."""
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from wolfpack.result import Delay
 MAX_LOCKS = 2**17  # 8 MB
 
 
-class Session:
+class Session(ABC):
     """What `Threads` and `Sync` have in common; subclasses say what a worker does."""
 
     def __init__(
@@ -141,9 +142,9 @@ class Session:
         """End the slice soon, as if it had made its calls."""
         self.team.control[HALT] = self.team.control[HALT] or ENOUGH
 
+    @abstractmethod
     def work(self, run, t: int, duty: Duty) -> None:
         """Be worker t."""
-        raise NotImplementedError
 
     def _gather(self, state) -> None:
         tallies, sums = self.tallies, self.sums
