@@ -261,8 +261,8 @@ OCR_ALL = {1.0: (0.7782216391, 0.7782215508), 0.01: (0.3822171830, 0.3822170966)
 
 
 def optima(fast: bool) -> list[Optimum]:
-    """Return problems with known minima; a goal of 0 means: as far as time allows."""
-    goals = {1.0: 0.01, 0.01: 0.05, 1 / 626: 0.0}
+    """Return problems with known minima, and how near to them to come."""
+    goals = {1.0: 0.01, 0.01: 0.05, 1 / 626: 0.05}
     cases = [
         Optimum(f"fold 0, a={alpha:.2g}", ocr(alpha, [0]), -P, -D, goals[alpha])
         for alpha, (P, D) in OCR_FOLD.items()
@@ -280,7 +280,7 @@ def optima(fast: bool) -> list[Optimum]:
     for case, Y, alpha, best in signals:
         problem = wolfpack.group_fused_lasso(Y, alpha)
         cases.append(Optimum(case, problem, -best - 1e-6, -best + 1e-6, 1e-3))
-    return sorted(cases, key=lambda case: case.tol == 0)
+    return cases
 
 
 def every_engine(T: int):
@@ -299,6 +299,6 @@ def judge(case, result) -> tuple[str, float]:
         return "OUTSIDE", rise
     if rise > slack:
         return "RISES", rise
-    if case.tol and not result.converged:
+    if not result.converged:
         return "LATE", rise
     return "yes", rise

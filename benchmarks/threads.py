@@ -56,6 +56,7 @@ BUDGETS = {
 }  # fmt: skip
 OCR_ALPHA = 0.01
 HARD, HARDER = (5, 15), (50, 150)
+LONGEST = 15.0  # seconds to a known minimum
 
 
 class Race(NamedTuple):
@@ -305,7 +306,6 @@ def run_optima(book, workers, fast, seconds) -> None:
     """Every engine, against minima that another solver found."""
     cases = optima(fast)
     teams = workers[-1:] if fast else workers
-    spells = dict.fromkeys(teams, 1.0) | {max(teams): 3.0}
     shown = ("case", "engine", "workers", "seconds", "passes", "gap", "rise", "status")
     for case in {case.problem.name: case for case in cases}.values():
         warm(case.problem, [engine for _, engine in every_engine(2)])
@@ -317,8 +317,7 @@ def run_optima(book, workers, fast, seconds) -> None:
             for name, engine in every_engine(T):
                 if budget.is_spent():
                     break
-                limit = 8.0 if case.tol else (0.5 if fast else spells[T])
-                result = time_to_gap(case.problem, engine, None, case.tol, limit)
+                result = time_to_gap(case.problem, engine, None, case.tol, LONGEST)
                 verdict, rise = judge(case, result)
                 counts[verdict] = counts.get(verdict, 0) + 1
                 book.add(

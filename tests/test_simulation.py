@@ -72,6 +72,7 @@ class Cluster:
         for w, time in enumerate(workers.each("joins")):
             heapq.heappush(self.events, (time, w))
         self.solving = {}  # worker -> (block, version)
+        self.read = {}  # worker -> version
         self.sent = []  # (arrival, block, version)
         self.waiting = []  # (since, worker)
         self.batch, self.taken = {}, []
@@ -82,7 +83,9 @@ class Cluster:
         i = int(self.rng.random() * len(self.case.dense.A))
         least, most = self.workers.oracle_range
         spent = (least + (most - least) * self.rng.random()) / self.speed[w]
-        spent += self.workers.read_seconds
+        if self.read.get(w) != self.k:
+            self.read[w] = self.k
+            spent += self.workers.read_seconds
         self.solving[w] = (i, self.k)
         heapq.heappush(self.events, (min(self.now + spent, self.fails[w]), w))
 
@@ -211,7 +214,7 @@ def test_time_per_pass_of_a_free_server(problem, T):
 
 def test_oracle_times_are_uniform_and_reading_takes_time(problem):
     workers = Workers(5, oracle_seconds=(1.0, 3.0), read_seconds=0.5)
-    result = simulate(problem, workers, epochs=200)
+    result = simulate(problem, workers, tau=1, epochs=200)
     expected = problem.n_blocks * 2.5 / 5
     assert result.simulated.seconds / result.epochs == pytest.approx(expected, rel=0.01)
 

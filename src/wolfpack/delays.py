@@ -196,7 +196,7 @@ class Workers:
     message_seconds : float
         From a worker to the server; it does not keep the worker busy.
     read_seconds : float
-        What a worker waits for v.
+        What a worker waits for v, where it is new since it last read it.
     take_seconds : float
         What the server needs to take a message.
     step_seconds : float
@@ -276,11 +276,11 @@ class Workers:
         """Return workers like the cores of this machine.
 
         What an oracle call and an update of `batch_size` blocks (default: one a worker)
-        take is measured on one thread, and what it takes to move v between cores on
-        two, for about so many `seconds`. `oracle_repeats` is as in `Threads`; `others`
-        are the rest of the parameters.
+        take is measured on as many cores as there are for so many workers, and what it
+        takes to move v on two, for about so many `seconds`. `oracle_repeats` is as in
+        `Threads`; `others` are the rest of the parameters.
         """
-        from wolfpack.engines.delayed import measure_costs
+        from wolfpack._costs import measure
 
         T = cls(n_workers).size
         repeats = _numbers("oracle_repeats", oracle_repeats)
@@ -293,11 +293,11 @@ class Workers:
         tau = batch_size
         if tau is None or tau == "auto":
             tau = min(T, problem.n_blocks)
-        costs = measure_costs(problem, tau, seconds)
+        costs = measure(problem, T, tau, float(repeats.mean()), seconds)
         found = {
             "oracle_seconds": tuple((repeats * costs.oracle).tolist()),
-            "read_seconds": costs.move,
-            "step_seconds": costs.step + costs.move,
+            "read_seconds": costs.read,
+            "step_seconds": costs.update,
         }
         return cls(T, **found | others)
 

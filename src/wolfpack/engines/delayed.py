@@ -5,10 +5,8 @@ many updates ago (section 4.4 of the paper; the loop is in `backlog`). With work
 simulated time, delays follow from how fast these are (Algorithm 1; `simulation`).
 """
 
-import math
-import time
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,16 +14,9 @@ from wolfpack._memory import zeros
 from wolfpack.delays import Delays, Workers, as_delays
 from wolfpack.engines import backlog, simulation
 from wolfpack.engines.desk import Desk
-from wolfpack.engines.serial import Plan
 from wolfpack.engines.team import add_up
-from wolfpack.engines.threads import Threads, count_cores
 from wolfpack.engines.workers import HISTOGRAM, N_DELAYS
 from wolfpack.result import Simulated
-from wolfpack.sampling import UNIFORM
-from wolfpack.steps import LINE
-
-N_TRIES = 3  # of which the fastest counts: others may have shared the cores
-LINE_SECONDS = 5e-8  # no cache line takes longer to another core
 
 
 @dataclass(frozen=True)
@@ -212,54 +203,3 @@ class SimulatedSession:
                 worker_utilisation=float(1.0 - stood / present),
             ),
         }
-
-
-class Measured(NamedTuple):
-    """Seconds: of an oracle call, of a step, and to move v to another core."""
-
-    oracle: float
-    step: float
-    move: float
-
-
-def measure_costs(problem, batch_size: int, seconds: float) -> Measured:
-    """Time oracle calls, updates without them, and a worker beside a server.
-
-    The worker fetches v after each step, and the server gets it back: where nobody
-    waits for anything else, a step or a call takes longer by that.
-    """
-    part = 0.25 * seconds
-    update, state = _time_update(problem, Delayed(0), batch_size, part)
-    oracle = _time_oracle(problem, state, part)
-    step = max(update - batch_size * oracle, 0.0)
-    if count_cores() < 2 or not problem.kernels().compiled:
-        return Measured(oracle, step, 0.0)
-    alone = _time_update(problem, Delayed(0), 1, part)[0] - oracle
-    pair = _time_update(problem, Threads(1, "server"), 1, part)[0]
-    most = LINE_SECONDS * problem.shared.nbytes / 64  # more: somebody had their cores
-    return Measured(oracle, step, min(max(pair - max(oracle, alone), 0.0), most))
-
-
-def _time_update(problem, engine, batch_size: int, seconds: float) -> tuple[float, Any]:
-    """Return the least mean of some short runs, and where the last one led."""
-    from wolfpack.solve import solve
-
-    settings = {"tol": 0.0, "max_epochs": math.inf, "check_every": 1e9, "rng": 0}
-    settings |= {"batch_size": batch_size, "max_seconds": seconds / N_TRIES}
-    results = [solve(problem, engine=engine, **settings) for _ in range(N_TRIES)]
-    times = [result.seconds / max(result.n_updates, 1) for result in results]
-    return min(times), results[-1].state
-
-
-def _time_oracle(problem, state, seconds: float) -> float:
-    """Return the least mean of some passes through all blocks."""
-    kernels, work = problem.kernels(), problem.work()
-    atom = zeros(problem.atom_size, problem.start.dtype)
-    plan = Plan(problem.n_blocks, LINE, 0.0, UNIFORM, False)
-    spent = []
-    end = time.perf_counter() + seconds
-    while len(spent) < 2 or time.perf_counter() < end:  # the first one may compile
-        begin = time.perf_counter()
-        kernels.call_oracles(problem.data, state.shared, state.blocks, atom, work, plan)
-        spent.append(time.perf_counter() - begin)
-    return min(spent[1:]) / problem.n_blocks

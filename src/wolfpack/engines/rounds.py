@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfpack._atomics import load_acquire, relax, store_release
+from wolfpack._atomics import PATIENCE, load_acquire, relax, store_release
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
 from wolfpack._memory import zeros
@@ -38,6 +38,9 @@ from wolfpack.steps import CONSTANT, OPEN_LOOP, line_search, open_loop
 from wolfpack.stores.atoms import has_room, prepare, spread
 
 MANY_SPINS = 4096
+# All T wait for the slowest at every meeting; where one of them naps, all wait for its
+# waking up. So they only yield, a few milliseconds long.
+BEFORE_NAP = 65536
 
 
 class Round(NamedTuple):
@@ -206,7 +209,7 @@ def meet(now, team, me, T, meeting):
         while load_acquire(flags, (turn * T + me) * APART) < meeting:
             if spins % MANY_SPINS == 0 and failed(team):
                 return False
-            relax(spins)
+            relax(spins if spins > BEFORE_NAP else spins % PATIENCE)
             spins += 1
         distance *= 2
         turn += 1

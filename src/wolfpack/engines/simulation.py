@@ -73,7 +73,7 @@ class Cluster(NamedTuple):
             standing=zeros(T, np.int64),
             doing=zeros(T, np.int64),
             block=zeros(T, np.int64),
-            version=zeros(T, np.int64),
+            version=np.full(T, -1),
             atoms=zeros((T, *atoms), problem.start.dtype),
             speed=workers.each("speed"),
             chance=workers.each("return_probability"),
@@ -191,10 +191,11 @@ def simulate(
 
 
 @entry
-def call_oracles(data, shared, blocks, atom, work, plan):
-    """Solve every block once, to see how long that takes."""
+def call_oracles(data, shared, blocks, atom, work, plan, repeats):
+    """Solve every block `repeats` times, to see how long that takes."""
     for i in range(plan.n_blocks):
-        aim(data, shared, blocks, i, atom, work, plan.exact)
+        for _ in range(repeats):
+            aim(data, shared, blocks, i, atom, work, plan.exact)
 
 
 @jit
@@ -224,10 +225,12 @@ def start(data, shared, blocks, cluster, costs, rng, counts, work, plan, w):
     """Let worker w read v and solve a subproblem, now."""
     i = int(rng.random() * plan.n_blocks)
     counts[CURRENT] = cluster.block[w] = i
-    cluster.version[w] = counts[UPDATES]
     aim(data, shared, blocks, i, cluster.atoms[w], work, plan.exact)
     spent = costs.least + (costs.most - costs.least) * rng.random()
-    spent = costs.read + spent / cluster.speed[w]
+    spent /= cluster.speed[w]
+    if cluster.version[w] != counts[UPDATES]:
+        cluster.version[w] = counts[UPDATES]
+        spent += costs.read
     cluster.doing[w] = SOLVING
     put(cluster, w, min(cluster.clock[NOW] + spent, cluster.fails[w]))
 
