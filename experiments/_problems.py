@@ -40,7 +40,8 @@ def words(alpha: float, folds: Sequence[int] = ALL) -> Task:
     title = f"{problem.n_blocks} {name}"
     if name == "OCR words" and (folds, alpha) in KNOWN:
         return Task(problem, -KNOWN[folds, alpha], 1e-7, title)
-    return Task(problem, *minimum(problem, 2e-4), title)
+    tol = 1e-5 if alpha >= 0.1 else 1e-4
+    return Task(problem, *minimum(problem, tol, sampling="gap"), title)
 
 
 @lru_cache(maxsize=8)
