@@ -22,9 +22,9 @@ With lambda = 0.5 it starts at 38, and jumps have to merge into segments, which 
 the problem is about; that takes 50 passes ("large"). Both are here, each with the line
 search and with the open-loop step, for which alone Theorem 4 is proved.
 
-Prints each row as it is measured, and writes it to delays.csv; the machine's facts are
-in delays_machine.json beside it. `real` needs a core for each worker and one for the
-server: workers beyond that are left out. Compiling is in no number.
+Prints each row as it is measured, and writes it to delays_SECTION.csv; the machine's
+facts are in delays_SECTION_machine.json beside it. `real` needs a core for each worker
+and one for the server: workers beyond that are left out. Compiling is in no number.
 """
 
 import argparse
@@ -43,7 +43,7 @@ from wolfpack.delays import Workers, pareto, poisson
 from wolfpack.engines.threads import count_cores
 
 COLUMNS = {
-    "section": "<10", "case": "<16", "step": "<9", "delay": "<7", "workers": ">7d",
+    "case": "<16", "step": "<9", "delay": "<7", "workers": ">7d",
     "blocks": ">6d", "mean_delay": ">10.1f", "updates": ">9.1f", "error": ">7.1f",
     "ratio": ">6.3f", "ratio_error": ">11.3f", "calls": ">8.3f", "expected": ">8.3f",
     "predicted": ">9.4f", "measured": ">9.4f", "seconds": ">9.3f", "passes": ">7.1f",
@@ -60,23 +60,23 @@ class Book:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        facts = json.dumps(machine(), indent=2)
-        (folder / "delays_machine.json").write_text(facts + "\n")
-        self._stream = (folder / "delays.csv").open("w", newline="")
-        self._writer = csv.DictWriter(self._stream, COLUMNS)
-        self._writer.writeheader()
-        self._section, self._shown = "", ()
+        self._folder, self._shown = folder, ()
 
     def begin(self, section: str, title: str, *shown: str) -> None:
-        """Print the head of a table with these columns."""
-        self._section, self._shown = section, shown
+        """Print the head of a table with these columns, and begin its file."""
+        facts = json.dumps(machine(), indent=2)
+        (self._folder / f"delays_{section}_machine.json").write_text(facts + "\n")
+        self._stream = (self._folder / f"delays_{section}.csv").open("w", newline="")
+        self._writer = csv.DictWriter(self._stream, shown)
+        self._writer.writeheader()
+        self._shown = shown
         heads = (f"{name:{_width(name)}}" for name in shown)
         say(f"\n{section}: {title}\n{' '.join(heads)}")
 
     def add(self, **cells) -> None:
         """Print a row and write it down."""
         say(" ".join(f"{cells[name]:{COLUMNS[name]}}" for name in self._shown))
-        self._writer.writerow({"section": self._section, **cells})
+        self._writer.writerow(cells)
         self._stream.flush()
 
 

@@ -13,14 +13,13 @@ from wolfpack._crew import Crew
 from wolfpack._memory import zeros
 from wolfpack.engines.delayed import Delayed
 from wolfpack.engines.serial import Plan
-from wolfpack.engines.threads import Threads, count_cores
+from wolfpack.engines.threads import Threads, count_cores, queue_size
 from wolfpack.sampling import UNIFORM
 from wolfpack.steps import LINE
 
-N_TRIES = 3  # of which the fastest counts: others may have shared the cores
-LINE_SECONDS = 5e-8  # no cache line takes longer to another core
+N_TRIES = 3  # of which the middle one counts
+LINE_SECONDS = 1e-7  # no cache line takes longer to another core
 MANY_REPEATS = 10  # more do not make the mean of them any other
-BUSY = 1.2  # updates take so much longer than their calls: the server is at its limit
 
 
 class Costs(NamedTuple):
@@ -31,42 +30,72 @@ class Costs(NamedTuple):
     read: float
 
 
-def measure(problem, n_workers: int, tau: int, repeats: float, seconds: float) -> Costs:
-    """Time oracle calls, an update without them, and a server at its limit.
+def measure(
+    problem, n_workers: int, tau: int, repeats: tuple[int, int], seconds: float
+) -> Costs:
+    """Time oracle calls, an update, and what it costs to work beside a server.
 
-    `n_workers` call oracles at once, each `repeats` times for the same block; then they
-    send what they found to a server that does nothing but update. Where oracles are too
-    slow for that, an update is timed on one thread, and v on its way between two: a
-    worker that fetches it after each step, and a server that gets it back.
+    Calls are timed on as many threads at once as there are cores for the workers, and
+    an update on one. Then come short runs of `Threads(mode="server")`, with one worker
+    and with all of them. Where the server is the slower part, what an update takes is
+    what it takes there; where workers are, what a call takes longer there is the time
+    to read v while it is being written.
     """
-    part = seconds / 5
-    alone, state = _time_update(problem, Delayed(0), tau, part)
+    part, cores = seconds / 6, count_cores()
+    mean = sum(repeats) / 2
+    alone, state = _time_update(problem, tau, part)
     once = _time_oracle(problem, state, 1, 1, part)
-    often, cores = min(round(repeats), MANY_REPEATS), count_cores()
+    often = min(round(mean), MANY_REPEATS)
     oracle = _time_oracle(problem, state, min(n_workers, cores), often, part)
     update = max(alone - tau * once, 0.0)
     if cores < 2 or not problem.kernels().compiled:
         return Costs(oracle, update, 0.0)
-    single = _time_update(problem, Delayed(0), 1, part)[0] - once
-    pair = _time_update(problem, Threads(1, "server"), 1, part)[0]
     most = LINE_SECONDS * problem.shared.nbytes / 64  # more: somebody had their cores
-    read = min(max(pair - max(once, single), 0.0), most)
-    helpers = min(n_workers, cores - 1)
-    crowded, _ = _time_update(problem, Threads(helpers, "server"), tau, part)
-    if crowded > BUSY * tau * (once + read) / helpers:
-        return Costs(oracle, crowded, read)
+    single = update if tau == 1 else _time_update(problem, 1, part)[0] - once
+    pair = _time_server(problem, 1, 1, repeats, part)
+    crowd = _time_server(problem, min(n_workers, cores - 1), tau, repeats, part)
+    read = min(max(pair.call - max(oracle * mean, single), 0.0), most)
+    if crowd.is_full:
+        return Costs(oracle, crowd.update, read)
+    read = min(max(crowd.call - oracle * mean, 0.0), most)
     return Costs(oracle, update + read, read)
 
 
-def _time_update(problem, engine, tau: int, seconds: float) -> tuple[float, Any]:
-    """Return the least mean of some short runs, and where the last one led."""
+class Pace(NamedTuple):
+    """Seconds of an update, and of a worker's call; and whether messages queued up."""
+
+    update: float
+    call: float
+    is_full: bool
+
+
+def _time_server(problem, T: int, tau: int, repeats, seconds: float) -> Pace:
+    """Return the pace of T workers and a server."""
+    engine = Threads(T, "server", oracle_repeats=repeats)
+    result = _run(problem, engine, tau, seconds)
+    waiting = result.delay.mean * tau if result.delay else 0.0
+    return Pace(
+        result.seconds / max(result.n_updates, 1),
+        result.seconds * T / max(result.n_oracle_calls, 1),
+        waiting > 0.5 * (T + queue_size(T, tau)),
+    )
+
+
+def _time_update(problem, tau: int, seconds: float) -> tuple[float, Any]:
+    """Return what an update takes on one thread, and where some of them led."""
+    result = _run(problem, Delayed(0), tau, seconds)
+    return result.seconds / max(result.n_updates, 1), result.state
+
+
+def _run(problem, engine, tau: int, seconds: float) -> Any:
+    """Return the middle one of some short runs."""
     from wolfpack.solve import solve
 
     settings = {"tol": 0.0, "max_epochs": math.inf, "check_every": 1e9, "rng": 0}
     settings |= {"batch_size": tau, "max_seconds": seconds / N_TRIES}
     results = [solve(problem, engine=engine, **settings) for _ in range(N_TRIES)]
-    times = [result.seconds / max(result.n_updates, 1) for result in results]
-    return min(times), results[-1].state
+    results.sort(key=lambda result: result.seconds / max(result.n_updates, 1))
+    return results[N_TRIES // 2]
 
 
 def _time_oracle(problem, state, count: int, repeats: int, seconds: float) -> float:
@@ -84,7 +113,7 @@ def _time_oracle(problem, state, count: int, repeats: int, seconds: float) -> fl
                 problem.data, state.shared, state.blocks, atom, work, plan, repeats
             )
             spent.append(time.perf_counter() - begin)
-        return min(spent[1:])
+        return statistics.median(spent[1:])
 
     with Crew(count) as crew:
         times = crew.run(call)

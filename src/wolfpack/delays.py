@@ -270,15 +270,15 @@ class Workers:
         *,
         batch_size: int | None = None,
         oracle_repeats: tuple[int, int] = (1, 1),
-        seconds: float = 0.5,
+        seconds: float = 1.0,
         **others: Any,
     ) -> "Workers":
         """Return workers like the cores of this machine.
 
         What an oracle call and an update of `batch_size` blocks (default: one a worker)
-        take is measured on as many cores as there are for so many workers, and what it
-        takes to move v on two, for about so many `seconds`. `oracle_repeats` is as in
-        `Threads`; `others` are the rest of the parameters.
+        take, and to read v while it is written, is measured in short runs of `Threads`
+        with as many workers as there are cores for, for about so many `seconds`.
+        `oracle_repeats` is as there; `others` are the rest of the parameters.
         """
         from wolfpack._costs import measure
 
@@ -293,7 +293,7 @@ class Workers:
         tau = batch_size
         if tau is None or tau == "auto":
             tau = min(T, problem.n_blocks)
-        costs = measure(problem, T, tau, float(repeats.mean()), seconds)
+        costs = measure(problem, T, tau, tuple(repeats.astype(int).tolist()), seconds)
         found = {
             "oracle_seconds": tuple((repeats * costs.oracle).tolist()),
             "read_seconds": costs.read,

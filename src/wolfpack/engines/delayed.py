@@ -15,6 +15,7 @@ from wolfpack.delays import Delays, Workers, as_delays
 from wolfpack.engines import backlog, simulation
 from wolfpack.engines.desk import Desk
 from wolfpack.engines.team import add_up
+from wolfpack.engines.threads import queue_size
 from wolfpack.engines.workers import HISTOGRAM, N_DELAYS
 from wolfpack.result import Simulated
 
@@ -162,7 +163,7 @@ class SimulatedSession:
     def __init__(self, problem, options, workers: Workers) -> None:
         self.workers, self.plan = workers, options.plan
         self.in_flight = options.batch_size
-        queue = workers.queue or max(4 * workers.size, 2 * options.batch_size)
+        queue = workers.queue or queue_size(workers.size, options.batch_size)
         self.cluster = simulation.Cluster.create(problem, workers, queue)
         self.costs = simulation.Costs(
             *workers.oracle_range, workers.message_seconds, workers.read_seconds,

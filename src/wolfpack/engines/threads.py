@@ -148,6 +148,11 @@ class Threads:
         return run.scratch.advance(run, calls)
 
 
+def queue_size(n_workers: int, tau: int) -> int:
+    """Return how many messages may wait for a server that takes tau of them a step."""
+    return max(4 * n_workers, 2 * tau)
+
+
 def count_cores() -> int:
     """Return the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -233,7 +238,7 @@ class ServerSession(Session):
         self.workers_search = engine.line_search == "workers"
         if self.workers_search:  # they hold their blocks until the server moved them
             tau = self.batch = min(tau, problem.n_blocks)
-        self.ring = server.Ring.create(problem, max(4 * self.n_workers, 2 * tau))
+        self.ring = server.Ring.create(problem, queue_size(self.n_workers, tau))
         self.desk = desk.Desk.create(problem, tau)
         self.mine = [
             zeros(problem.atom_size, problem.start.dtype) for _ in range(self.n_workers)
