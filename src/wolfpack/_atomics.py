@@ -8,15 +8,12 @@ for long, so that more workers than cores still make progress.
 
 import os
 import platform
-from collections.abc import Callable
-from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from wolfpack._compile import jit
+from wolfpack._compile import intrinsic, jit
 
 # Spins before the core is offered to others (a few microseconds), and before it is left
 # to them (some tenths of a millisecond: whoever is waited for has no core).
@@ -34,11 +31,6 @@ _sleep = types.ExternalFunction(
 _NAP = NAP_MICROSECONDS if _POSIX else 1
 
 
-def _intrinsic(function: Callable) -> Any:
-    """Make an intrinsic; its arguments are Numba's affair, not the type checker's."""
-    return intrinsic(function)
-
-
 def _address(context, builder, signature, args):
     array = context.make_array(signature.args[0])(context, builder, args[0])
     return builder.gep(array.data, [args[1]])
@@ -48,7 +40,7 @@ def _bytes(dtype) -> int:
     return dtype.bitwidth // 8
 
 
-@_intrinsic
+@intrinsic
 def fetch_add(typing, array, index, value):
     """Add `value` to an integer or floating element; return what was there before."""
     dtype = array.dtype
@@ -61,7 +53,7 @@ def fetch_add(typing, array, index, value):
     return dtype(array, types.intp, dtype), generate
 
 
-@_intrinsic
+@intrinsic
 def compare_exchange(typing, array, index, old, new):
     """Replace `old` by `new`; return whether the element was `old`."""
     dtype = array.dtype
@@ -74,7 +66,7 @@ def compare_exchange(typing, array, index, old, new):
     return types.boolean(array, types.intp, dtype, dtype), generate
 
 
-@_intrinsic
+@intrinsic
 def load_acquire(typing, array, index):
     """Read an element; nothing after it is read before it."""
     dtype = array.dtype
@@ -86,7 +78,7 @@ def load_acquire(typing, array, index):
     return dtype(array, types.intp), generate
 
 
-@_intrinsic
+@intrinsic
 def store_release(typing, array, index, value):
     """Write an element; nothing before it is written after it."""
     dtype = array.dtype
@@ -99,7 +91,7 @@ def store_release(typing, array, index, value):
     return types.void(array, types.intp, dtype), generate
 
 
-@_intrinsic
+@intrinsic
 def pause(typing):
     """Tell the core that this is a spin loop (nothing, where there is no such hint)."""
 
@@ -113,13 +105,13 @@ def pause(typing):
     return types.void(), generate
 
 
-@_intrinsic
+@intrinsic
 def prefetch(typing, array, index):
     """Ask for the cache line of an element, to read it soon."""
     return _prefetch(array, 0)
 
 
-@_intrinsic
+@intrinsic
 def prefetch_to_write(typing, array, index):
     """Ask for the cache line of an element, to write to it soon."""
     return _prefetch(array, 1)

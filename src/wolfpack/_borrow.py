@@ -10,7 +10,8 @@ from typing import Any
 
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+
+from wolfpack._compile import intrinsic
 
 
 def _strip(context, builder, kind, value):
@@ -30,11 +31,7 @@ def _strip(context, builder, kind, value):
     return value
 
 
-def _intrinsic(function) -> Any:
-    return intrinsic(function)
-
-
-@_intrinsic
+@intrinsic
 def borrow(typing, record):
     """Return an array, or a record of arrays, that counts no references."""
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numba.extending
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
@@ -51,6 +52,16 @@ def entry(function: Callable) -> Any:
     dispatcher: Any = jit(function)
     dispatcher.is_entry = True
     return dispatcher
+
+
+def intrinsic(function: Callable) -> Any:
+    """Make an intrinsic; its arguments are Numba's affair, not the type checker's."""
+    return numba.extending.intrinsic(function)
+
+
+def literal_intrinsic(function: Callable) -> Any:
+    """Make an intrinsic that is told the values of constant arguments."""
+    return numba.extending.intrinsic(prefer_literal=True)(function)
 
 
 # Modules that a release changes and a user does not.

@@ -6,24 +6,13 @@ wider than the machine's registers, so the same code runs on AVX-512, AVX2 and N
 Offsets count elements from the start of a C-contiguous array of any shape.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, models, register_model
+from numba.extending import models, register_model
+
+from wolfpack._compile import intrinsic, literal_intrinsic
 
 _ELEMENTS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
-
-
-def _intrinsic(function: Callable) -> Any:
-    """Make an intrinsic; its arguments are Numba's affair, not the type checker's."""
-    return intrinsic(function)
-
-
-def _literal_intrinsic(function: Callable) -> Any:
-    """Make an intrinsic that is told the values of constant arguments."""
-    return intrinsic(prefer_literal=True)(function)
 
 
 class Vector(types.Type):
@@ -59,7 +48,7 @@ def _int32s(values) -> ir.Constant:
     return ir.Constant(ir.VectorType(ir.IntType(32), len(values)), values)
 
 
-@_literal_intrinsic
+@literal_intrinsic
 def load(typing, array, offset, lanes):
     """Read `lanes` elements of `array` from `offset` on."""
     vector = Vector(array.dtype.name, lanes.literal_value)
@@ -71,7 +60,7 @@ def load(typing, array, offset, lanes):
     return vector(array, types.intp, lanes), generate
 
 
-@_literal_intrinsic
+@literal_intrinsic
 def load_double(typing, array, offset, lanes):
     """Read `lanes` elements of a float32 or float64 `array`, as float64."""
     stored = Vector(array.dtype.name, lanes.literal_value)
@@ -87,7 +76,7 @@ def load_double(typing, array, offset, lanes):
     return vector(array, types.intp, lanes), generate
 
 
-@_intrinsic
+@intrinsic
 def store(typing, array, offset, vector):
     """Write `vector` to `array` from `offset` on."""
 
@@ -99,7 +88,7 @@ def store(typing, array, offset, vector):
     return types.void(array, types.intp, vector), generate
 
 
-@_intrinsic
+@intrinsic
 def fetch(typing, array, offset):
     """Read one element; unlike `array[offset]`, without a test for offset < 0."""
 
@@ -110,7 +99,7 @@ def fetch(typing, array, offset):
     return array.dtype(array, types.intp), generate
 
 
-@_intrinsic
+@intrinsic
 def put(typing, array, offset, number):
     """Write one element; the other half of `fetch`."""
 
@@ -122,7 +111,7 @@ def put(typing, array, offset, number):
     return types.void(array, types.intp, array.dtype), generate
 
 
-@_intrinsic
+@intrinsic
 def word(typing, array, offset):
     """Read the eight bytes that start at element `offset`, as one number."""
     bits = ir.IntType(64)
@@ -134,7 +123,7 @@ def word(typing, array, offset):
     return types.uint64(array, types.intp), generate
 
 
-@_intrinsic
+@intrinsic
 def accumulate(typing, array, offset, vector):
     """Add a float32 `vector` to a float32 or float64 `array` from `offset` on."""
     double = array.dtype == types.float64
@@ -152,7 +141,7 @@ def accumulate(typing, array, offset, vector):
     return types.void(array, types.intp, vector), generate
 
 
-@_literal_intrinsic
+@literal_intrinsic
 def fill(typing, number, lanes):
     """Return `lanes` copies of a float32 or float64 `number`."""
     vector = Vector(types.unliteral(number).name, lanes.literal_value)
@@ -166,7 +155,7 @@ def fill(typing, number, lanes):
     return vector(types.unliteral(number), lanes), generate
 
 
-@_intrinsic
+@intrinsic
 def plus(typing, x, y):
     """Return x + y."""
 
@@ -176,7 +165,7 @@ def plus(typing, x, y):
     return x(x, y), generate
 
 
-@_intrinsic
+@intrinsic
 def times(typing, x, y):
     """Return x y."""
 
@@ -186,7 +175,7 @@ def times(typing, x, y):
     return x(x, y), generate
 
 
-@_intrinsic
+@intrinsic
 def multiply_add(typing, x, y, z):
     """Return x y + z, fused."""
 
@@ -197,7 +186,7 @@ def multiply_add(typing, x, y, z):
     return x(x, y, z), generate
 
 
-@_intrinsic
+@intrinsic
 def maximum(typing, x, y):
     """Return the larger of x and y, lane by lane; y where one of them is NaN."""
 
@@ -208,7 +197,7 @@ def maximum(typing, x, y):
     return x(x, y), generate
 
 
-@_intrinsic
+@intrinsic
 def total(typing, x):
     """Return the sum of the lanes."""
 
