@@ -98,16 +98,21 @@ def run(
     return record
 
 
-def stored(experiment: Experiment, fast: bool, out: Path) -> dict[str, Any] | None:
-    """Return what is known of rows that `out` has in this mode, or None."""
-    path = out / f"{experiment.name}.json"
+def load(name: str, out: Path) -> dict[str, Any] | None:
+    """Return the record of an experiment that `out` has whole, or None."""
+    path = out / f"{name}.json"
     if not (path.is_file() and path.with_suffix(".csv").is_file()):
         return None
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except ValueError:  # half written: measure again
         return None
-    if record.get("fast") is not fast:
+
+
+def stored(experiment: Experiment, fast: bool, out: Path) -> dict[str, Any] | None:
+    """Return what is known of rows that `out` has in this mode, or None."""
+    record = load(experiment.name, out)
+    if record is None or record["fast"] is not fast:
         return None
     return {name: record[name] for name in ("machine", "fast", "seconds", "command")}
 
