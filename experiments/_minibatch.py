@@ -118,7 +118,9 @@ def draw(panels: Sequence[tuple[str, list[Row]]], shape: tuple[int, int], name):
     for ax, (title, rows) in zip(axes.ravel(), panels, strict=True):
         taus = sorted({row["batch"] for row in rows})
         ax.plot(taus, taus, color="#999999", lw=1, label="linear")
+        top = 1.0
         for colour, (level, line) in zip(SHADES, speedups(rows).items(), strict=False):
+            top = max(top, *(ratio for ratio, _ in line.values()))
             mean, error = np.array([*line.values()]).T
             ax.plot([*line], mean, "o-", ms=3, color=colour, label=name(level))
             ax.fill_between(
@@ -126,7 +128,8 @@ def draw(panels: Sequence[tuple[str, list[Row]]], shape: tuple[int, int], name):
             )
         ax.set_title(title)
         ax.set_xlabel("minibatch τ (blocks per update)")
-        ax.legend(frameon=False, loc="upper left")
+        ax.set_ylim(0, min(taus[-1], 1.5 * top))
+        ax.legend(frameon=False, loc="lower right")
         ax.grid(alpha=0.3)
     for ax in axes[:, 0]:
         ax.set_ylabel("speed-up in updates over τ = 1")

@@ -29,8 +29,8 @@ PAGE = Template("""<!doctype html>
 body { margin: 0; color: var(--ink); background: #fff;
   font: 16px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial,
   sans-serif; }
-header { background: #10263b; color: #fff; padding: 3rem 1.25rem 2.5rem; }
-header > div, main, footer { max-width: 58rem; margin: 0 auto; }
+header { background: #10263b; color: #fff; padding: 3rem 0 2.5rem; }
+header > div, main, footer { width: min(58rem, 100% - 2.5rem); margin: 0 auto; }
 header h1 { margin: 0 0 .6rem; font-size: clamp(1.5rem, 4vw, 2.2rem);
   line-height: 1.2; }
 header p { margin: .4rem 0; color: #cfdbe6; max-width: 46rem; }
@@ -38,7 +38,7 @@ header p { margin: .4rem 0; color: #cfdbe6; max-width: 46rem; }
 .tally span { background: rgba(255, 255, 255, .1); border-radius: .5rem;
   padding: .45rem .9rem; }
 .tally b { font-size: 1.25rem; margin-right: .35rem; }
-main { padding: 1.5rem 1.25rem 3rem; }
+main { padding: 1.5rem 0 3rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; padding: .55rem .7rem .55rem 0;
@@ -67,14 +67,14 @@ code { font: .88em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;
   background: var(--wash); padding: .1em .35em; border-radius: .3em; }
 .note { background: #fff4d6; border: 1px solid #ecd9a0; border-radius: .5rem;
   padding: .7rem 1rem; color: #5a4300; }
-footer { padding: 0 1.25rem 3rem; color: var(--soft); font-size: .85rem; }
+footer { padding: 0 0 3rem; color: var(--soft); font-size: .85rem; }
 @media print { header { background: none; color: #000; } header p { color: #333; }
   section { break-inside: avoid; } }
 </style>
 </head>
 <body>
 <header><div>
-<h1>Asynchronous parallel block-coordinate Frank-Wolfe, reproduced</h1>
+<h1>Asynchronous parallel block-coordinate Frank&#8209;Wolfe, reproduced</h1>
 <p>Every figure and claim of Wang, Sadhanala, Dai, Neiswanger, Sra and Xing,
 “Parallel and Distributed Block-Coordinate Frank-Wolfe Algorithms” (ICML 2016), measured
 again with wolfpack, next to what the paper says.</p>
