@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from _common import FAILS, HOLDS, REMARK, Experiment, Verdict, command_line, run, say
-from _minibatch import draw, measure, speedups
+from _minibatch import draw, in_words, measure, speedups
 from _problems import signal
+from _race import legend_beneath
 
 PARTS = (0.1, 0.01, 0.001)  # of f - f* at the start
 BATCHES = (1, 2, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 80, 90, 99)
@@ -47,14 +48,10 @@ def at_tau(rows, alpha: float) -> dict[float, float]:
 def judge(rows, facts) -> Verdict:
     """Say whether the speed-up is near linear up to tau = 55."""
     found = {alpha: at_tau(rows, alpha) for alpha in ALPHAS}
-    parts = [
-        f"λ = {alpha:g}: "
-        + ", ".join(f"{ratio:.0f} (to {part:g})" for part, ratio in line.items())
-        for alpha, line in found.items()
-    ]
+    parts = [f"λ = {alpha:g}: {in_words(line)}" for alpha, line in found.items()]
     measured = (
-        f"Times fewer updates at τ = {TAU} until f - f* has fallen to that part of its "
-        f"start: {'; '.join(parts)}."
+        f"Speed-up at τ = {TAU}, until f - f* has fallen to a part of its start. "
+        f"{'; '.join(parts)}."
     )
     if min(found[0.01].values()) < NEARLY_LINEAR * TAU:
         why = f"The speed-up is less than {NEARLY_LINEAR:.0%} of linear at τ = {TAU}."
@@ -79,6 +76,7 @@ def draw_all(rows):
         ax.set(xscale="log", yscale="log", ylim=(0.8, 800))
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_formatter(lambda number, _: f"{number:g}")
+    legend_beneath(figure, figure.axes)
     return figure
 
 

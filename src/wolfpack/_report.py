@@ -68,6 +68,7 @@ code { font: .88em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;
 .note { background: #fff4d6; border: 1px solid #ecd9a0; border-radius: .5rem;
   padding: .7rem 1rem; color: #5a4300; }
 footer { padding: 0 0 3rem; color: var(--soft); font-size: .85rem; }
+@media (max-width: 42rem) { th:nth-child(2), td:nth-child(2) { display: none; } }
 @media print { header { background: none; color: #000; } header p { color: #333; }
   section { break-inside: avoid; } }
 </style>
