@@ -120,7 +120,8 @@ def stored(experiment: Experiment, fast: bool, out: Path) -> dict[str, Any] | No
     record = load(experiment.name, out)
     if record is None or record["fast"] is not fast:
         return None
-    return {name: record[name] for name in ("machine", "fast", "seconds", "command")}
+    kept = ("machine", "fast", "seconds", "command", "note")  # note: by hand, if at all
+    return {name: record[name] for name in kept if name in record}
 
 
 def save_pictures(experiment: Experiment, rows: list[Row], out: Path) -> None:

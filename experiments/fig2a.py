@@ -66,6 +66,11 @@ def measure_all(fast, tell):
     return measure(entrants(fast), fast, LEVELS, SECONDS, tell)
 
 
+def name(multiple: int) -> str:
+    """Return what so many times T is called."""
+    return "T" if multiple == 1 else f"{multiple}T"
+
+
 def lead(rows) -> dict[int, float]:
     """Return how many times as fast as BCFW each batch of Algorithm 2 arrived.
 
@@ -95,7 +100,7 @@ def judge(rows, facts) -> Verdict:
         best = max(ratios, key=lambda tau: ratios[tau]) // T
         parts.append(
             f"λ = {alpha:g}, oracle {COST[repeats]}: {min(ratios.values()):.1f} to "
-            f"{max(ratios.values()):.1f} (best τ = {best}T), merge {merge:.1f}"
+            f"{max(ratios.values()):.1f} (best τ = {name(best)}), merge {merge:.1f}"
         )
         (quick if repeats == 1 else slow).append((min(ratios.values()), best))
     measured = "Times as fast as BCFW on one thread: " + "; ".join(parts) + "."
@@ -112,7 +117,7 @@ def judge(rows, facts) -> Verdict:
             "Algorithm 2 falls behind one thread; merge, which has no server, does not."
         )
     if not all(best == 3 for _, best in slow):
-        found = " and ".join(f"{best}T" for _, best in slow)
+        found = " and ".join(name(best) for _, best in slow)
         remarks.append(f"The best τ is {found} where the paper found 3T.")
     return Verdict(REMARK if remarks else HOLDS, measured, " ".join(remarks))
 
@@ -125,7 +130,7 @@ def draw(rows):
             label, style = "BCFW, one thread", {"color": STYLE[BCFW], "lw": 2.2}
             if algorithm == SERVER:
                 multiple = tau // T
-                label = f"AP-BCFW, τ = {multiple}T".replace("1T", "T")
+                label = f"AP-BCFW, τ = {name(multiple)}"
                 style = {"color": SHADES[MULTIPLES.index(multiple)]}
             elif algorithm == MERGE:
                 label, style = "merge (ours)", {"color": "black", "ls": "--"}

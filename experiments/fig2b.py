@@ -74,11 +74,11 @@ def judge(rows, facts) -> Verdict:
         late = teams_there - {s.workers for s in found}
         ratios = [s.ratio for s in found] + [0.0] * len(late)
         worst[case] = min(ratios, default=0.0)
-        text = ", ".join(f"T={s.workers} {s.ratio:.2f} (τ={s.batch})" for s in found)
-        extra = f"; merge T={merge[0].workers} {merge[0].ratio:.2f}" if merge else ""
+        text = ", ".join(f"{s.ratio:.1f} (T = {s.workers})" for s in found)
+        text += "".join(f", merge {s.ratio:.1f} (T = {s.workers})" for s in merge)
         cost = "1 µs" if case[1] == 1 else "100 µs"
-        parts.append(f"λ={case[0]:g}, oracle {cost}, to {end:.2g}: {text}{extra}")
-    measured = "Times as fast as BCFW: " + ". ".join(parts) + "."
+        parts.append(f"λ = {case[0]:g}, oracle {cost}, to {end:.2g}: {text}")
+    measured = "Times as fast as BCFW on one thread. " + "; ".join(parts) + "."
     if facts["cores"] <= 8:
         return Verdict(NOT_JUDGED, measured, "It takes more than 8 cores.")
     slow = min(ratio for case, ratio in worst.items() if case[1] > 1)

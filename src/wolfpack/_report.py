@@ -101,7 +101,7 @@ SECTION = Template("""<section id="$name">
 <figure><img alt="$title" src="data:image/svg+xml;base64,$picture"></figure>
 <p><strong>Measured.</strong> $measured</p>
 $why
-<p class="facts">$setting<br>
+<p class="facts">$setting$note<br>
 $machine · $seconds s · <code>$command</code></p>
 </section>
 """)
@@ -155,6 +155,7 @@ def _section(record: Record, out: Path) -> str:
         badge=BADGES[record["verdict"]],
         picture=base64.b64encode(picture).decode(),
         why=_code(why),
+        note=f"<br>{escape(record['note'])}" if "note" in record else "",
         machine=escape(_machine(record["machine"])),
         seconds=f"{record['seconds']:.0f}",
     )
