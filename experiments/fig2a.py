@@ -96,7 +96,8 @@ def judge(rows, facts) -> Verdict:
     parts, quick, slow = [], [], []
     for (alpha, repeats), some in panels(rows):
         ratios = lead(some)
-        merge = ratios.pop(0)
+        merge = ratios.pop(0, 0.0)
+        ratios = ratios or {T: 0.0}  # nobody arrived
         best = max(ratios, key=lambda tau: ratios[tau]) // T
         parts.append(
             f"λ = {alpha:g}, oracle {COST[repeats]}: {min(ratios.values()):.1f} to "
