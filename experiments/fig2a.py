@@ -104,7 +104,7 @@ def judge(rows, facts) -> Verdict:
             f"{max(ratios.values()):.1f} (best τ = {name(best)}), merge {merge:.1f}"
         )
         (quick if repeats == 1 else slow).append((min(ratios.values()), best))
-    measured = "Times as fast as BCFW on one thread: " + "; ".join(parts) + "."
+    measured = "Times as fast as BCFW on one thread. " + "; ".join(parts) + "."
     if facts["cores"] <= 8:
         return Verdict(NOT_JUDGED, measured, "It takes more than 8 cores.")
     if not all(least > 1 for least, _ in slow):

@@ -51,9 +51,9 @@ def judge(rows, facts) -> Verdict:
         return Verdict(HOLDS, measured)
     return Verdict(
         REMARK, measured,
-        f"The paper's factor is {PAPER}, because its server took half of the time; "
-        "ours takes almost none, so what is left is the work that was lost, and no "
-        "more.",
+        f"The paper's factor is {PAPER}, which it explains by a server that takes half "
+        "of the time; ours takes almost none, so the slow-down is that of the work "
+        "lost, and no more.",
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -80,7 +81,8 @@ def check_report(path, records):
         text = section["text"].replace("\n", " ")
         assert record["claim"].replace("`", "") in text
         assert record["verdict"] in text
-        assert record["measured"].replace("`", "") in text
+        for part in re.split(r"[.:;] ", record["measured"].replace("`", "")):
+            assert part.rstrip(".") in text
         assert record["machine"]["cpu"] in text
 
 

@@ -61,6 +61,7 @@ blockquote { margin: 0 0 1rem; padding: .1rem 0 .1rem 1rem; color: #39424d;
 figure { margin: 1.1rem 0; padding: .8rem; border: 1px solid var(--line);
   border-radius: .6rem; text-align: center; }
 figure img { max-width: 100%; height: auto; }
+ul { margin: -.4rem 0 1rem; padding-left: 1.3rem; }
 p.why { background: var(--wash); border-radius: .5rem; padding: .7rem 1rem; }
 .facts { color: var(--soft); font-size: .85rem; }
 code { font: .88em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;
@@ -99,7 +100,7 @@ SECTION = Template("""<section id="$name">
 <h2>$title <span class="badge $badge">$verdict</span></h2>
 <blockquote>$claim</blockquote>
 <figure><img alt="$title" src="data:image/svg+xml;base64,$picture"></figure>
-<p><strong>Measured.</strong> $measured</p>
+$measured
 $why
 <p class="facts">$setting$note<br>
 $machine · $seconds s · <code>$command</code></p>
@@ -148,17 +149,28 @@ def _badge(verdict: str) -> str:
 
 def _section(record: Record, out: Path) -> str:
     picture = (out / f"{record['name']}.svg").read_bytes()
-    words = ("name", "title", "claim", "verdict", "measured", "setting", "command")
+    words = ("name", "title", "claim", "verdict", "setting", "command")
     why = f'<p class="why">{escape(record["why"])}</p>' if record["why"] else ""
     return SECTION.substitute(
         {word: _code(escape(record[word])) for word in words},
         badge=BADGES[record["verdict"]],
+        measured=_code(_listed(escape(record["measured"]))),
         picture=base64.b64encode(picture).decode(),
         why=_code(why),
         note=f"<br>{escape(record['note'])}" if "note" in record else "",
         machine=escape(_machine(record["machine"])),
         seconds=f"{record['seconds']:.0f}",
     )
+
+
+def _listed(text: str) -> str:
+    """Return a paragraph; what has several parts becomes a sentence and a list."""
+    head, _, tail = text.partition(". ")
+    parts = tail.split("; ")
+    if len(parts) < 3:
+        return f"<p><strong>Measured.</strong> {text}</p>"
+    items = "".join(f"<li>{part.rstrip('.')}</li>" for part in parts)
+    return f"<p><strong>Measured.</strong> {head}:</p><ul>{items}</ul>"
 
 
 def _code(text: str) -> str:
