@@ -179,6 +179,17 @@ def _number(text: str) -> Any:
     return text
 
 
+def runs(rows: list[Row], *columns: str) -> str:
+    """Return how many seeds each setting of these columns had, in words."""
+    seeds: dict[tuple, set] = {}
+    for row in rows:
+        seeds.setdefault(tuple(row[c] for c in columns), set()).add(row["seed"])
+    least, most = (f(len(found) for found in seeds.values()) for f in (min, max))
+    if most == 1:
+        return "One run each."
+    return f"{least} runs each." if least == most else f"{least} to {most} runs each."
+
+
 def machine() -> dict[str, Any]:
     """Return what a reader must know about where the numbers come from."""
     model = platform.processor()

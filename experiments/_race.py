@@ -28,6 +28,7 @@ COST = {
     HARDEST: "solved 500-1500 times",
 }
 LEVELS = 10.0 ** (-np.arange(1, 16) / 5)  # five a decade, 0.63 to 0.001
+SETTING = ("alpha", "repeats", "algorithm", "workers", "batch")  # of one run
 PATIENCE = 4.0  # who takes so many times as long as BCFW need not arrive
 MORE = 5.0  # times that, where few cores have much else to do
 

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from _common import Row
+from _common import Row, runs
 from _race import (
     BCFW,
     HARDEST,
     MERGE,
     SERVER,
+    SETTING,
     STYLE,
     Entrant,
     legend_beneath,
@@ -122,7 +123,12 @@ def in_words(rows: Sequence[Row], cost: dict[int, str]) -> str:
         found = [_best(some, algorithm) for algorithm in (SERVER, MERGE)]
         best = " and ".join(filter(None, found)) or "nobody arrived"
         parts.append(f"λ = {alpha:g}, oracle {cost[repeats]}: {best}")
-    return "Best speed-up over BCFW on one thread. " + "; ".join(parts) + "."
+    return (
+        "Best speed-up over BCFW on one thread. "
+        + "; ".join(parts)
+        + ". "
+        + runs(rows, *SETTING)
+    )
 
 
 def _best(rows: Sequence[Row], algorithm: str) -> str:

@@ -12,6 +12,7 @@ from _common import (
     Verdict,
     command_line,
     run,
+    runs,
     say,
 )  # fmt: skip
 from _race import (
@@ -21,6 +22,7 @@ from _race import (
     MERGE,
     ONCE,
     SERVER,
+    SETTING,
     SHADES,
     STYLE,
     Entrant,
@@ -104,7 +106,12 @@ def judge(rows, facts) -> Verdict:
             f"{max(ratios.values()):.1f} (best τ = {name(best)}), merge {merge:.1f}"
         )
         (quick if repeats == 1 else slow).append((min(ratios.values()), best))
-    measured = "Times as fast as BCFW on one thread. " + "; ".join(parts) + "."
+    measured = (
+        "Times as fast as BCFW on one thread. "
+        + "; ".join(parts)
+        + ". "
+        + runs(rows, *SETTING)
+    )
     if facts["cores"] <= 8:
         return Verdict(NOT_JUDGED, measured, "It takes more than 8 cores.")
     if not all(least > 1 for least, _ in slow):

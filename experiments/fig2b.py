@@ -11,6 +11,7 @@ from _common import (
     Verdict,
     command_line,
     run,
+    runs,
     say,
 )  # fmt: skip
 from _race import (
@@ -20,6 +21,7 @@ from _race import (
     MERGE,
     ONCE,
     SERVER,
+    SETTING,
     SHADES,
     STYLE,
     Entrant,
@@ -78,7 +80,12 @@ def judge(rows, facts) -> Verdict:
         text += "".join(f", merge {s.ratio:.1f} (T = {s.workers})" for s in merge)
         cost = "1 µs" if case[1] == 1 else "100 µs"
         parts.append(f"λ = {case[0]:g}, oracle {cost}, to {end:.2g}: {text}")
-    measured = "Times as fast as BCFW on one thread. " + "; ".join(parts) + "."
+    measured = (
+        "Times as fast as BCFW on one thread. "
+        + "; ".join(parts)
+        + ". "
+        + runs(rows, *SETTING)
+    )
     if facts["cores"] <= 8:
         return Verdict(NOT_JUDGED, measured, "It takes more than 8 cores.")
     slow = min(ratio for case, ratio in worst.items() if case[1] > 1)
