@@ -11,12 +11,12 @@ NO_PY  := $(PYTHON) was not found; try make PYTHON=/path/to/python3.11
 # Tests and benchmarks use the data folder beside the repository, if there is one.
 ifndef WOLFPACK_DATA
 ifneq ($(wildcard ../shared/data/.),)
-test bench: export WOLFPACK_DATA := $(abspath ../shared/data)
+test bench reproduce: export WOLFPACK_DATA := $(abspath ../shared/data)
 endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench reproduce clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -35,9 +35,12 @@ lint: $(VENV)/.lint  ## check style, formatting and types
 bench: $(VENV)/.demo  ## time the serial engine
 	@$(VENV)/bin/python benchmarks/serial.py $(ARGS)
 
+reproduce: $(VENV)/.demo  ## measure the paper's figures again; ARGS may be --fast
+	@$(VENV)/bin/python -m wolfpack reproduce all $(ARGS)
+
 clean:  ## remove the environment, caches and builds
 	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
-	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src tests benchmarks experiments -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/.made:
 	@command -v $(PYTHON) >/dev/null || { echo '$(NO_PY)' >&2; exit 1; }

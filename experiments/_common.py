@@ -24,6 +24,10 @@ HOLDS, REMARK, FAILS = "holds", "holds with a remark", "does not hold"
 NOT_JUDGED = "not judged here"
 VERDICTS = (HOLDS, REMARK, FAILS, NOT_JUDGED)
 RESULTS = Path(__file__).parent / "results"
+WITHOUT_WORDS = (
+    "The OCR words were not found, so handwritten dates took their place: this shows "
+    "that the experiment runs. `wolfpack.load_ocr` says where the words go."
+)
 
 Row = dict[str, Any]
 
@@ -87,6 +91,8 @@ def run(
     # Always from the file: what is drawn first is what is drawn again later.
     rows = read_rows(out / f"{experiment.name}.csv")
     found = experiment.judge(rows, record["machine"] | {"fast": fast})
+    if any("dates" in str(row.get("data")) for row in rows):
+        found = Verdict(NOT_JUDGED, found.measured, WITHOUT_WORDS)
     assert found.verdict in VERDICTS, f"{found.verdict!r} is no verdict"
     assert found.verdict in (HOLDS, NOT_JUDGED) or found.why, "a verdict needs a reason"
     about = ("name", "title", "claim", "setting")
@@ -98,18 +104,24 @@ def run(
     return record
 
 
-def stored(experiment: Experiment, fast: bool, out: Path) -> dict[str, Any] | None:
-    """Return what is known of rows that `out` has in this mode, or None."""
-    path = out / f"{experiment.name}.json"
+def load(name: str, out: Path) -> dict[str, Any] | None:
+    """Return the record of an experiment that `out` has whole, or None."""
+    path = out / f"{name}.json"
     if not (path.is_file() and path.with_suffix(".csv").is_file()):
         return None
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except ValueError:  # half written: measure again
         return None
-    if record.get("fast") is not fast:
+
+
+def stored(experiment: Experiment, fast: bool, out: Path) -> dict[str, Any] | None:
+    """Return what is known of rows that `out` has in this mode, or None."""
+    record = load(experiment.name, out)
+    if record is None or record["fast"] is not fast:
         return None
-    return {name: record[name] for name in ("machine", "fast", "seconds", "command")}
+    kept = ("machine", "fast", "seconds", "command", "note")  # note: by hand, if at all
+    return {name: record[name] for name in kept if name in record}
 
 
 def save_pictures(experiment: Experiment, rows: list[Row], out: Path) -> None:
@@ -165,6 +177,17 @@ def _number(text: str) -> Any:
         except ValueError:
             pass
     return text
+
+
+def runs(rows: list[Row], *columns: str) -> str:
+    """Return how many seeds each setting of these columns had, in words."""
+    seeds: dict[tuple, set] = {}
+    for row in rows:
+        seeds.setdefault(tuple(row[c] for c in columns), set()).add(row["seed"])
+    least, most = (f(len(found) for found in seeds.values()) for f in (min, max))
+    if most == 1:
+        return "One run each."
+    return f"{least} runs each." if least == most else f"{least} to {most} runs each."
 
 
 def machine() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from wolfpack import Delayed
 GAP, LIMIT = 0.1, 2.0  # the paper's stop; it says the ratio stays below 2
 # alpha, and how often to look: the gap of the small one falls within two passes.
 CASES = {0.01: 0.02, 0.5: 0.1}
-STEPS = {"line": "line search", "open-loop": "open loop (as proved)"}
+STEPS = {"line": "line search", "open-loop": "open-loop steps"}
 SETTING = (
     "Group fused lasso with n = 100, d = 10, τ = 1, to a duality gap of 0.1; updates "
     "older than k/2 are dropped; 20 seeds, bars are standard errors. λ = 0.01 is the "

@@ -107,18 +107,35 @@ def _ratio(one: np.ndarray, many: np.ndarray) -> tuple[float, float]:
     return float(ratio), float(ratio * math.hypot(*errors))
 
 
+def in_words(found: dict[float, float]) -> str:
+    """Return speed-ups and their thresholds: "46 and 33 (to 0.1 and 0.001)"."""
+    numbers = [f"{ratio:.0f}" for ratio in found.values()]
+    levels = [f"{level:g}" for level in found]
+    return f"{_and(numbers)} (to {_and(levels)})"
+
+
+def _and(parts: list[str]) -> str:
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def draw(panels: Sequence[tuple[str, list[Row]]], shape: tuple[int, int], name):
-    """Draw a panel for each title and its rows; `name(level)` labels a line."""
+    """Draw a panel for each title and its rows; `name(level)` labels a line.
+
+    Legends are up to the caller.
+    """
     import matplotlib.pyplot as plt
 
-    size = 4.2 * shape[1], 3.4 * shape[0]
+    size = (4.2 if shape[1] < 3 else 3.2) * shape[1], 3.4 * shape[0]
     figure, axes = plt.subplots(
         *shape, figsize=size, layout="constrained", squeeze=False
     )
     for ax, (title, rows) in zip(axes.ravel(), panels, strict=True):
         taus = sorted({row["batch"] for row in rows})
         ax.plot(taus, taus, color="#999999", lw=1, label="linear")
+        top = 1.0
         for colour, (level, line) in zip(SHADES, speedups(rows).items(), strict=False):
+            top = max(top, *(ratio for ratio, _ in line.values()))
             mean, error = np.array([*line.values()]).T
             ax.plot([*line], mean, "o-", ms=3, color=colour, label=name(level))
             ax.fill_between(
@@ -126,7 +143,7 @@ def draw(panels: Sequence[tuple[str, list[Row]]], shape: tuple[int, int], name):
             )
         ax.set_title(title)
         ax.set_xlabel("minibatch τ (blocks per update)")
-        ax.legend(frameon=False, loc="upper left")
+        ax.set_ylim(0, min(taus[-1], 1.5 * top))
         ax.grid(alpha=0.3)
     for ax in axes[:, 0]:
         ax.set_ylabel("speed-up in updates over τ = 1")

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from _common import Row
+from _common import Row, runs
 from _race import (
     BCFW,
+    HARDEST,
     MERGE,
-    PATIENCE,
     SERVER,
+    SETTING,
     STYLE,
     Entrant,
     legend_beneath,
@@ -42,7 +43,7 @@ def entrants(cases: dict, fast: bool, multiples: Sequence[int]) -> list[Entrant]
         found += [
             Entrant(SERVER, *case, T, multiple * T, goal)
             for T in teams(fast, helpers=1)
-            for multiple in multiples
+            for multiple in (multiples if repeats != HARDEST else (1,))
         ]
     return found
 
@@ -81,22 +82,24 @@ def speedups(rows: Sequence[Row], algorithm: str, level: float) -> list[Speedup]
 
 
 def levels(rows: Sequence[Row]) -> list[float]:
-    """Return the levels, the most generous first."""
-    return sorted({row["level"] for row in rows}, reverse=True)
+    """Return the levels that BCFW reached, the most generous first."""
+    mine = {row["level"] for row in rows if row["algorithm"] == BCFW}
+    return sorted(mine, reverse=True)
 
 
 def draw_speedups(rows: Sequence[Row]):
     """Draw speed-up against T: a colour an algorithm, a dash a threshold."""
-    dashes = ("-", "--", ":")
+    dashes = dict(zip(levels(rows), ("-", "-.", "--", ":"), strict=False))
     figure, axes, cases = new_axes(rows, height=3.1)
     for ax, (_, some) in cases:
         most = max(row["workers"] for row in some)
         ax.plot([1, most], [1, most], color="#999999", lw=1, label="linear")
         for algorithm in (SERVER, MERGE):
-            for dash, level in zip(dashes, levels(some), strict=False):
-                label = f"{algorithm}, f - f* = {level:.2g}"
-                style = {"color": STYLE[algorithm], "ls": dash, "label": label}
-                _draw_line(ax, speedups(some, algorithm, level), style)
+            for level in levels(some):
+                label = f"{algorithm}, to {level:.2g}"
+                style = {"color": STYLE[algorithm], "ls": dashes[level]}
+                lines = speedups(some, algorithm, level)
+                _draw_line(ax, lines, style | {"label": label})
         ax.set_xlabel("workers T")
         ax.set_ylim(bottom=0)
         ax.grid(alpha=0.3)
@@ -114,20 +117,27 @@ def _draw_line(ax, lines: list[Speedup], style: dict) -> None:
 
 
 def in_words(rows: Sequence[Row], cost: dict[int, str]) -> str:
-    """Return the best speed-up to the most generous and to the strictest threshold."""
+    """Return the best speed-up of each case, over all T and thresholds."""
     parts = []
     for (alpha, repeats), some in panels(rows):
-        thresholds = levels(some)
-        for algorithm in (SERVER, MERGE):
-            ends = dict.fromkeys((thresholds[0], thresholds[-1]))
-            text = " and ".join(_best(some, algorithm, end) for end in ends)
-            parts.append(f"{algorithm}, λ={alpha:g}, oracle {cost[repeats]}: {text}")
-    return "Best speed-up over BCFW: " + "; ".join(parts) + "."
+        found = [_best(some, algorithm) for algorithm in (SERVER, MERGE)]
+        best = " and ".join(filter(None, found)) or "nobody arrived"
+        parts.append(f"λ = {alpha:g}, oracle {cost[repeats]}: {best}")
+    return (
+        "Best speed-up over BCFW on one thread. "
+        + "; ".join(parts)
+        + ". "
+        + runs(rows, *SETTING)
+    )
 
 
-def _best(rows: Sequence[Row], algorithm: str, level: float) -> str:
-    found = speedups(rows, algorithm, level)
+def _best(rows: Sequence[Row], algorithm: str) -> str:
+    found = [
+        (line.ratio, line.workers, level)
+        for level in levels(rows)
+        for line in speedups(rows, algorithm, level)
+    ]
     if not found:
-        return f"none within {PATIENCE:g} times BCFW's seconds to {level:.2g}"
-    best = max(found, key=lambda line: line.ratio)
-    return f"{best.ratio:.1f} (T={best.workers}) to {level:.2g}"
+        return ""
+    ratio, workers, level = max(found)
+    return f"{algorithm} {ratio:.1f} (T = {workers}, to {level:.2g})"

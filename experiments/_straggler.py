@@ -44,7 +44,7 @@ def measure(
     for engine in (Threads(2), Threads(2, "server"), Sync(2)):
         wolfpack.solve(task.problem, engine=engine, tol=0, max_seconds=0.05)
     rows, budget = [], Budget(seconds)
-    spell = 0.1 if fast else 0.25
+    spell = 0.3 if fast else 0.25
     for seed in range(1 if fast else 5):
         for x, p in cases.items():
             for name in (ASYNC, MERGE, SYNC):

@@ -82,7 +82,8 @@ def judge(rows, facts) -> Verdict:
     text = ", ".join(f"{ratio:.0f} (τ = {tau})" for (tau, _), ratio in last.items())
     measured = (
         "The mean of f - f* stays below the bound with clipped steps at all "
-        f"{len(rows)} points looked at; at the end the bound is larger by factors of {text}."
+        f"{len(rows)} points looked at; at the end the bound is larger by factors of "
+        f"{text}."
     )
     if above["proved"]:
         worst = max(above["proved"], key=lambda r: r["mean"] / r["proved"])

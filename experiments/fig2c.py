@@ -6,18 +6,25 @@ from _common import (
     FAILS,
     HOLDS,
     NOT_JUDGED,
+    REMARK,
     Experiment,
     Verdict,
     command_line,
     run,
     say,
 )  # fmt: skip
-from _race import MERGE, ONCE, SERVER, measure, panels
+from _race import HARDER, MERGE, ONCE, SERVER, measure, panels
 from _speedup import draw_speedups, entrants, in_words, levels, speedups
 
-CASES = {(0.01, ONCE): (0.1, 10**-1.4, 0.01), (1.0, ONCE): (0.1, 0.01, 0.001)}
-SECONDS = 50.0
-SMALL_T = 4  # "near-linear for smaller T": at least three quarters of it here
+CASES = {
+    (0.01, ONCE): (0.1, 10**-1.4, 0.01),
+    (1.0, ONCE): (0.1, 0.01, 0.001),
+    (1.0, HARDER): (0.1, 0.01, 0.001),
+    (0.01, HARDER): (0.1,),
+}
+SECONDS = 75.0
+SMALL_T, NEAR_LINEAR = 4, 0.75
+COST = {1: "1 µs", 150: "100 µs"}
 
 
 def measure_all(fast, tell):
@@ -27,26 +34,36 @@ def measure_all(fast, tell):
     return measure(teams, fast, goals, SECONDS, tell)
 
 
+def best_of(rows, algorithm: str, workers: int | None = None) -> float:
+    """Return the best speed-up over all thresholds, of some T or any."""
+    lines = [
+        line
+        for level in levels(rows)
+        for line in speedups(rows, algorithm, level)
+        if workers in (None, line.workers)
+    ]
+    return max((line.ratio for line in lines), default=0.0)
+
+
 def judge(rows, facts) -> Verdict:
     """Say whether the speed-up is near linear up to a small T."""
-    measured = in_words(rows, {1: "1 µs"})
+    measured = in_words(rows, COST)
     if facts["cores"] <= 8:
         return Verdict(NOT_JUDGED, measured, "It takes more than 8 cores.")
-    near, merged = [], []
-    for _, some in panels(rows):
-        level = levels(some)[0]
-        near += [s.ratio for s in speedups(some, SERVER, level) if s.workers == SMALL_T]
-        merged += [s.ratio for s in speedups(some, MERGE, level)]
-    if near and min(near) >= 0.75 * SMALL_T:
+    near = {case: best_of(some, SERVER, SMALL_T) for case, some in panels(rows)}
+    enough = NEAR_LINEAR * SMALL_T
+    if min(near.values()) >= enough:
         return Verdict(HOLDS, measured)
-    best = max(merged, default=0.0)
-    return Verdict(
-        FAILS, measured,
-        "Our oracle takes 1 µs, a hundredth of the authors', so there is nothing to "
-        "share out that costs more than sharing it: Algorithm 2 is slower than one "
-        f"thread, and merge, which has no server, gains {best:.1f} at best. Figure 2d "
-        "has the oracle at their cost.",
-    )  # fmt: skip
+    quick = [some for (_, repeats), some in panels(rows) if repeats == 1]
+    server, merge = (max(best_of(x, name) for x in quick) for name in (SERVER, MERGE))
+    theirs = near.get((1.0, HARDER[1]), 0.0)
+    why = (
+        f"At the authors' oracle cost and λ = 1, T = {SMALL_T} gains {theirs:.1f}. Our "
+        "oracle takes 1 µs, a hundredth of theirs, so handing an answer over costs "
+        f"more than finding it: Algorithm 2 gains {server:.1f} at best, and merge, "
+        f"which has no server, {merge:.1f}."
+    )
+    return Verdict(REMARK if theirs >= enough else FAILS, measured, why)
 
 
 EXPERIMENT = Experiment(
@@ -54,8 +71,9 @@ EXPERIMENT = Experiment(
     title="Figure 2c: speed-up against workers",
     claim="With the best τ among multiples of T, AP-BCFW speeds up nearly linearly for "
     "smaller T and tapers off for larger T; generous thresholds gain more.",
-    setting="Structural SVM on all OCR words, our oracle of about 1 µs; τ out of T and "
-    "3T. Seconds to f - f* over those of BCFW on one thread.",
+    setting="Structural SVM on all OCR words; τ out of T and 3T. Seconds to f - f* "
+    "over those of BCFW on one thread. Our oracle takes about 1 µs; solved 50-150 "
+    "times it is as slow as the authors'.",
     measure=measure_all,
     judge=judge,
     draw=draw_speedups,

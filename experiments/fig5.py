@@ -70,7 +70,8 @@ EXPERIMENT = Experiment(
     claim="The group fused lasso filters a piecewise constant multivariate signal "
     "whose change points are grouped together.",
     setting="n = 100, d = 10, 10 segments with levels of size 1, noise 0.1, λ = 1; "
-    "solved to a relative duality gap of 1e-6.",
+    "solved to a relative duality gap of 1e-6. λ was picked out of six: 0.5 is nearer "
+    "to the original, but leaves 38 small jumps.",
     measure=measure,
     judge=judge,
     draw=draw,

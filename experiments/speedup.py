@@ -24,7 +24,7 @@ def measure_all(fast, tell):
         task = (
             signal(alpha) if name == LASSO else words(alpha, FIRST if fast else OTHERS)
         )
-        ratio = interference(task.problem, name, alpha)
+        ratio = interference(task.problem, name, 30 if fast else 200)
         for step in STEPS:
             found = measure(
                 task,
@@ -44,12 +44,12 @@ def measure_all(fast, tell):
     return rows
 
 
-def interference(problem, name: str, alpha: float) -> float:
+def interference(problem, name: str, samples: int) -> float:
     """Return mu / B: exact for the lasso, from sampled blocks for the words."""
     if name == LASSO:
-        found = theory.fused_lasso_constants(problem.n_blocks + 1, 10, alpha)
+        found = theory.fused_lasso_constants(problem.n_blocks + 1, 10, ALPHAS[name])
     else:
-        found = theory.measure_constants(problem, n_samples=200, rng=0)
+        found = theory.measure_constants(problem, n_samples=samples, rng=0)
     return found.incoherence / found.boundedness
 
 

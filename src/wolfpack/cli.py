@@ -1,4 +1,4 @@
-"""The command line: `wolfpack fit`, `predict`, `theory`, `datasets` and `demo`."""
+"""The command line: `wolfpack fit`, `predict`, `theory`, `reproduce` and more."""
 
 import json
 import sys
@@ -35,6 +35,8 @@ HELP = {
     "plot": "Draw convergence (chains) or the signal here.",
     "json": "JSON lines: one a check, and the report.",
     "samples": "Blocks and pairs to sample. Default: by the size of v, 8 to 1000.",
+    "fast": "Small settings: all of it in minutes, to see that it runs.",
+    "out": "Where CSV, JSON, pictures and the report go.",
     "goal": "Relative duality gap that Theorem 1 speaks of. Default: as in `fit`.",
 }
 
@@ -213,6 +215,25 @@ def theory(
     report.show(say)
     if plot is not None:
         say(f"Picture: {plot}", markup=False)
+
+
+@app.command()
+def reproduce(
+    figure: Annotated[str, typer.Argument(help="all, fig1a to fig5, or a theory.")],
+    fast: Annotated[bool, typer.Option("--fast", help=HELP["fast"])] = False,
+    out: Annotated[Path, typer.Option(help=HELP["out"])] = Path("reproduction"),
+) -> None:
+    """Measure the paper's figures and claims again, and report.
+
+    What the folder has already, in the same mode, is drawn and not measured again; so
+    a run that was stopped goes on. It ends with report.html, one page with everything
+    inside. In Python: `python experiments/fig1a.py`.
+    """
+    from wolfpack import _reproduce
+
+    with plain_errors():
+        report = _reproduce.run(_reproduce.choose(figure), fast, out, say)
+    say(f"Report: {report}", markup=False)
 
 
 @app.command()
