@@ -6,6 +6,7 @@ from wolfpack import delays, theory
 from wolfpack.blocks import from_blocks
 from wolfpack.datasets import load_dates, load_ocr, make_piecewise
 from wolfpack.engines.delayed import Delayed
+from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
@@ -43,6 +44,7 @@ __all__ = [
     "OracleError",
     "Problem",
     "ProblemError",
+    "Ray",
     "Result",
     "Serial",
     "State",

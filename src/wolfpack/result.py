@@ -121,6 +121,7 @@ class Event:
     scale: float
     max_epochs: float
     state: State = field(repr=False)
+    n_live: int | None = None  # workers heard of lately, where they may come and go
 
     @property
     def relative_gap(self) -> float:
@@ -249,4 +250,15 @@ class OracleError(RuntimeError):
     def __init__(self, message: str, block: int, state: State | None = None) -> None:
         super().__init__(message)
         self.block = block
+        self.state = state
+
+
+class EngineError(RuntimeError):
+    """An engine that cannot go on, for no fault of the problem.
+
+    `state` is the last iterate that reached this process.
+    """
+
+    def __init__(self, message: str, state: State | None = None) -> None:
+        super().__init__(message)
         self.state = state

@@ -10,6 +10,7 @@ from wolfpack import sampling as samplers
 from wolfpack._interrupt import Interrupt
 from wolfpack._run import Options, Run
 from wolfpack.engines.delayed import Delayed
+from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Plan, Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
@@ -22,7 +23,7 @@ from wolfpack.steps import CONSTANT, LINE, OPEN_LOOP
 def solve(
     problem: Problem,
     *,
-    engine: Serial | Threads | Sync | Delayed | None = None,
+    engine: Serial | Threads | Sync | Delayed | Ray | None = None,
     batch_size: int | Literal["auto"] | None = None,
     step: Literal["line", "open-loop", "exact"] | float = "line",
     sampling: Literal["uniform", "permutation", "gap"] = "uniform",
@@ -41,7 +42,7 @@ def solve(
     ----------
     problem : Problem
         What to minimise.
-    engine : Serial, Threads, Sync or Delayed, optional
+    engine : Serial, Threads, Sync, Delayed or Ray, optional
         Who runs it. Default: `Serial()`; `Threads()` uses all cores.
     batch_size : int, "auto" or None
         Blocks per update, tau in the paper: 1 is BCFW, n batch Frank-Wolfe. Both "auto"
