@@ -275,14 +275,14 @@ problem = wolfpack.group_fused_lasso(wolfpack.make_piecewise(n=100, d=4)[0], alp
 node, seen = [], []
 
 def callback(event):
-    if seen[-1:] != [event.n_live]:
-        seen.append(event.n_live)
+    if seen[-1:] != [event.live.n_workers]:
+        seen.append(event.live.n_workers)
     if not node and event.row.n_oracle_calls > 500:
         node.append(cluster.add_node(num_cpus=1))
-    if len(node) == 1 and event.n_live == 2:
+    if len(node) == 1 and event.live.n_workers == 2:
         cluster.remove_node(node[0], allow_graceful=False)
         node.append(event.row.n_oracle_calls)
-    if len(node) == 2 and event.n_live == 1:
+    if len(node) == 2 and event.live.n_workers == 1:
         return event.row.n_oracle_calls > node[1] + 5000
 
 result = wolfpack.solve(problem, engine=wolfpack.Ray(cluster.address), tol=0,

@@ -6,8 +6,15 @@ import pytest
 import spy
 
 import wolfpack
+from wolfpack.engines.messages import (
+    Chunk,
+    Format,
+    pack_words,
+    read_v,
+    read_words,
+)
 from wolfpack.engines.serial import DONE, INFEASIBLE, NOT_A_NUMBER
-from wolfpack.engines.service import Chunk, Service
+from wolfpack.engines.service import Service
 from wolfpack.engines.sizes import choose_chunk, choose_tau
 from wolfpack.engines.workers import COLLISIONS, DROPPED, HISTOGRAM, LOST
 from wolfpack.solve import _validate
@@ -253,11 +260,80 @@ def test_another_life_goes_on_from_the_file(make, tmp_path):
     assert again.rebuild() < 1e-6
 
 
+@every_problem
+def test_messages_say_what_was_sent(make):
+    problem = make()
+    service, form = begin(problem), Format(problem)
+    chunk = solve_blocks(service, [0, 5, 5, problem.n_blocks - 1])
+    chunk = chunk._replace(version=2**40)
+    message = form.pack(3, chunk)
+    who, read = form.unpack(message)
+    assert who == 3
+    assert read[2:] == (2**40, service.life)
+    np.testing.assert_array_equal(read.blocks, chunk.blocks)
+    np.testing.assert_array_equal(read.atoms, chunk.atoms)
+    assert read.blocks.dtype == np.int64
+    assert read.atoms.dtype == problem.start.dtype
+    if problem.offsets is not None:  # a number of one byte, and one a label
+        lengths = np.diff(problem.offsets)[chunk.blocks]
+        assert len(message) == 32 + 4 + lengths.sum()
+    service.take(read)
+    assert service.version > 0
+
+
+def test_messages_that_are_none():
+    problem = lasso()
+    form, chunk = Format(problem), solve_blocks(begin(problem), [1, 2])
+    message = form.pack(0, chunk)
+    for bad, sentence in [
+        (b"", "has no head"),
+        (message[:33], "is cut short"),
+        (message[:-1], "needs 48 bytes of atoms, and has 47"),
+        (message + b"x", "needs 48 bytes of atoms, and has 49"),
+        (pack_words(0, 0, 0, -1), "is cut short"),
+        (pack_words(0, 0, 0, 1) + b"\x27", "speaks of block 39; the last one is 38"),
+    ]:
+        with pytest.raises(ValueError, match=sentence):
+            form.unpack(bad)
+
+
+def test_answers_carry_v():
+    like = np.zeros((3, 2), np.float32)
+    head = pack_words(1, 2, True, False)
+    assert read_v(head, like) is None
+    v = read_v(head + np.arange(6, dtype=np.float32).tobytes(), like)
+    np.testing.assert_array_equal(v, np.arange(6).reshape(3, 2))
+    assert not v.flags.writeable
+    assert read_words(head) == (1, 2, 1, 0)
+
+
+@every_problem
+def test_shares_of_a_check_add_up(make):
+    problem = make()
+    service, n = begin(problem), problem.n_blocks
+    service.take(solve_blocks(service, range(n)))
+    state, kernels, work = service.state, service.kernels, problem.work()
+    atom = np.zeros(problem.atom_size, problem.start.dtype)
+    current, exact = np.zeros(1, np.int64), exact_v(problem, state)
+    shared = exact.astype(problem.shared.dtype)
+    whole = kernels.oracle_values(
+        problem.data, shared, exact, state.blocks, 0, n, atom, current, work,
+        np.zeros(0),
+    )  # fmt: skip
+    parts = [
+        kernels.bound_blocks(problem.data, exact, shared, a, b, atom, current, work)
+        for a, b in ((0, 5), (5, 6), (6, n))
+    ]
+    assert abs(sum(parts) - whole) < 1e-12 * (1 + abs(whole))
+
+
 def test_chunks_and_minibatches_by_default():
-    assert choose_chunk(1e-3, 8, 1000) == 4  # as many as let the server keep up
-    assert choose_chunk(0.01, 8, 1000) == 1
-    assert choose_chunk(1e-6, 8, 1000) == 1000 // 32  # half a pass is on its way
-    assert choose_chunk(1.0, 100, 3) == 1
+    assert choose_chunk(1e-3, 8, 10_000) == (20, 2)  # 20 ms
+    assert choose_chunk(1e-3, 100, 10**6) == (100, 2)  # the server must keep up
+    assert choose_chunk(1e-3, 8, 1000) == (15, 2)  # a quarter of a pass on its way
+    assert choose_chunk(0.1, 8, 1000) == (1, 2)
+    assert choose_chunk(1e-6, 4, 626) == (39, 1)  # no second one: v would be older
+    assert choose_chunk(1.0, 100, 3) == (1, 2)
     assert choose_tau(lasso(), 8, 10) == 1  # few rows a block
     assert choose_tau(spy.make(), 8, 10) == 1
     large = spy.make(n=40, d=2**18, m=2)

@@ -14,7 +14,7 @@ from wolfpack.problem import Problem, ProblemError
 from wolfpack.problems.chain import chain_ssvm
 from wolfpack.problems.fused_lasso import group_fused_lasso
 from wolfpack.problems.multiclass import multiclass_svm
-from wolfpack.result import Event, OracleError, Result, Status
+from wolfpack.result import EngineError, Event, OracleError, Result, Status
 from wolfpack.sets import (
     box,
     l1_ball,
@@ -38,6 +38,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ChainSSVM",
     "Delayed",
+    "EngineError",
     "Event",
     "GroupFusedLasso",
     "MulticlassSVM",

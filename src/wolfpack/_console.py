@@ -80,8 +80,12 @@ class Watcher:
             f"gap {event.relative_gap:.1e} -> {event.tol:.0e}  "
             f"{row.epoch:.0f} passes  {_short(row.n_oracle_calls)} oracle calls"
         )
-        if event.n_live is not None:
-            note += f"  {event.n_live} workers"
+        if event.live is not None:
+            live = event.live
+            note += (
+                f"  {live.n_workers} workers  delay {live.delay:.0f}  "
+                f"{_short(live.n_dropped)} dropped"
+            )
         done = min(max(share, 0.0), 1.0)
         self.bar.update(self.task, completed=done, note=note)
 

@@ -89,6 +89,7 @@ class Run:
             self._compile()
             if hasattr(self.scratch, "open"):
                 self.scratch.open(self)
+                self.certifier.oracle_sum = self.scratch.oracle_sum
         self.began = self._beat = time.perf_counter()
 
     def _compile(self) -> None:
@@ -375,7 +376,7 @@ class Run:
             self._estimate()
             row = self._row(row.objective, row.gap, row.drift)
         scale, options = self.problem.scale, self.options
-        live = getattr(self.scratch, "n_live", None)
+        live = getattr(self.scratch, "live", None)
         event = Event(
             row, checked, options.tol, scale, options.max_epochs, self.state, live
         )

@@ -10,6 +10,11 @@ from typing import Any
 from wolfpack.result import EngineError
 
 CONNECT_SECONDS = 18.0
+OPEN = (
+    "this Ray cluster has {} hosts and lets everybody in; on each, before `ray start`:"
+    "\n    export RAY_AUTH_MODE=token"
+    "\n    export RAY_AUTH_TOKEN_PATH=/path/to/the/same/token"
+)
 MISSING = "Ray is not installed; pip install 'wolfpack[ray]'."
 
 
@@ -47,14 +52,25 @@ def connect(ray: Any, address: str | None, n_workers: int | None) -> None:
             f"cannot join the Ray cluster at {address} ({why}); is the token "
             "(RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH) the one of the cluster?"
         )
-    hosts = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
-    if len(hosts) > 1 and os.environ.get("RAY_AUTH_MODE") != "token":
-        ray.shutdown()
-        raise PermissionError(
-            f"this Ray cluster has {len(hosts)} hosts and lets everybody in; on each, "
-            "before `ray start`:\n    export RAY_AUTH_MODE=token\n    export "
-            "RAY_AUTH_TOKEN_PATH=/path/to/the/same/token"
-        )
+    refuse_open(ray)
+
+
+def count_hosts(ray: Any) -> int:
+    """Return how many machines the cluster has."""
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    return len({node["NodeManagerAddress"] for node in nodes})
+
+
+def is_guarded() -> bool:
+    """Return whether only those who know a token may join."""
+    return os.environ.get("RAY_AUTH_MODE", "").lower() == "token"
+
+
+def refuse_open(ray: Any) -> None:
+    """Refuse a cluster of several machines that lets everybody in."""
+    hosts = count_hosts(ray)
+    if hosts > 1 and not is_guarded():
+        raise PermissionError(OPEN.format(hosts))
 
 
 def refuse_another(ray: Any, address: str | None) -> None:
@@ -65,6 +81,7 @@ def refuse_another(ray: Any, address: str | None) -> None:
             f"address is {address!r}, but this process is in the Ray cluster at "
             f"{here} already; call ray.shutdown() first, or leave the address out."
         )
+    refuse_open(ray)
 
 
 def stay_here(ray: Any, checkpoint: Any) -> Any:
@@ -88,6 +105,13 @@ def _knock(address: str) -> None:
         raise ConnectionError(
             f"nobody answers at {address} ({error}); start Ray there: ray start --head"
         ) from error
+
+
+def fetch(thing: list) -> Any:
+    """Return what a list holds: a reference, which it hides from Ray, or the thing."""
+    from ray import ObjectRef, get
+
+    return get(thing[0]) if isinstance(thing[0], ObjectRef) else thing[0]
 
 
 def result_of(ray: Any, ref: Any) -> Any:

@@ -9,25 +9,28 @@ import logging
 import math
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wolfpack.engines import actors, cluster, sizes
+from wolfpack.certificate import failure
+from wolfpack.engines import cluster, sizes
+from wolfpack.engines.fleet import Fleet
+from wolfpack.engines.ray_server import Orders, ServerActor
 from wolfpack.engines.serial import CALLS, CURRENT, DONE, UPDATES
 from wolfpack.engines.team import add_up
-from wolfpack.result import EngineError
+from wolfpack.engines.workers import DELAYS, DROPPED, HISTOGRAM
+from wolfpack.result import EngineError, Live, Traffic
 from wolfpack.state import CHECKED
 
 WATCH_SECONDS = 0.03  # between two looks of the driver
-TEND_SECONDS = 1.0  # between two looks at workers and machines
-START_SECONDS = 60.0  # for all workers; then with those that are there
-LAST_CALL_SECONDS = 300.0  # for the first one
 ANSWER_SECONDS = 300.0  # a server that is alive answers within, or is taken for lost
 REVIVE_SECONDS = 60.0  # for one that is not
 HURRY_SECONDS = 10.0  # after Ctrl-C
 GOODBYE_SECONDS = 2.0  # for workers to return
+ALONE_SECONDS = 0.1  # a full pass that takes the driver less is not spread
 
 logger = logging.getLogger("wolfpack")
 
@@ -42,16 +45,15 @@ class RaySession:
         limit = options.max_epochs * problem.n_blocks
         self.limit = limit if math.isinf(limit) else math.ceil(limit - 1e-9)
         self.server: Any = None
-        self.workers: list[Any] = []
-        self.tasks: dict[Any, int] = {}  # the `work` of each worker
+        self.fleet: Fleet | None = None
         self.owned = False  # whether Ray was started, or joined, for this run
         self.stale = False  # whether the server is ahead of run.state
+        self.alone = True  # whether the driver makes certificates by itself
         self.made = np.zeros(2, np.int64)  # updates and calls that are known of
         self.sums = np.zeros(2)  # of the server's life
         self.tallies: list[np.ndarray] = []  # of each of its lives
-        self.n_live, self.busy = 0, 0.0
-        self.next_tend = 0.0
-        self.unsaved = ""
+        self.traffic: list[tuple] = []
+        self.n_live, self.unsaved = 0, ""
         self.folder: tempfile.TemporaryDirectory | None = None
 
     # The hooks of a run.
@@ -71,6 +73,7 @@ class RaySession:
         """
         if calls == 0:
             return DONE
+        assert self.fleet is not None
         before = run.state.n_oracle_calls
         until = min(before + calls, self.limit)
         while True:
@@ -81,7 +84,7 @@ class RaySession:
             over = status["ended"] != DONE or status["error"] is not None
             if made >= until or over or run.pulse():
                 break
-            self._tend()
+            self.fleet.tend()
             time.sleep(WATCH_SECONDS)
         run.live_calls = 0
         run.state.counts[:CHECKED] = status["counts"][:CHECKED]
@@ -104,11 +107,41 @@ class RaySession:
         self._note(run, found)
         self.stale = False
 
+    def oracle_sum(self, state, exact: np.ndarray, stop: Callable) -> float | None:
+        """Spread a full pass over the workers; None: the driver is to make it."""
+        if self.alone or self.fleet is None:
+            return None
+        found = self.fleet.bound(exact, stop)
+        if found is None:
+            return None
+        least, fault = found
+        if fault is not None:
+            state.counts[CURRENT], error = fault
+            raise failure(self.problem, state, error) from error
+        return least
+
+    @property
+    def live(self) -> Live:
+        """How it goes, for callbacks."""
+        total = np.sum(self.tallies, axis=0)
+        count = max(int(total[HISTOGRAM:].sum()), 1)
+        return Live(self.n_live, float(total[DELAYS] / count), int(total[DROPPED]))
+
     def report(self) -> dict[str, Any]:
         """Return what a `Result` says about workers."""
-        if not self.tallies:
-            return {"n_workers": len(self.workers)}
-        return {**add_up(np.stack(self.tallies)), "n_workers": len(self.workers)}
+        messages, size, busy, lived = np.sum(self.traffic, axis=0).tolist()
+        assert self.fleet is not None
+        return {
+            **add_up(np.stack(self.tallies)),
+            "n_workers": len(self.fleet.workers),
+            "traffic": Traffic(
+                chunk=self.chunk,
+                batch_size=self.tau,
+                n_messages=int(messages),
+                n_bytes=int(size),
+                server_utilisation=busy / max(lived, 1e-300),
+            ),
+        }
 
     def close(self) -> None:
         """Stop everything that this run started."""
@@ -117,8 +150,7 @@ class RaySession:
             if self.server is not None and ray.is_initialized():
                 self._say_goodbye()
         finally:
-            self.workers, self.tasks, self.server = [], {}, None
-            self.reference = None
+            self.server, self.fleet = None, None
             if self.owned:
                 self.owned = False
                 ray.shutdown()
@@ -127,13 +159,13 @@ class RaySession:
 
     def _say_goodbye(self) -> None:
         """Let the workers return by themselves, or Ray says that their task failed."""
-        ray, T, save = self.ray, len(self.tasks), self.engine.checkpoint is not None
+        save = self.engine.checkpoint is not None
         with contextlib.suppress(Exception):
-            ray.get(self.server.finish.remote(save), timeout=GOODBYE_SECONDS)
-            ray.wait([*self.tasks], num_returns=T, timeout=GOODBYE_SECONDS)
-        for actor in [*self.workers, self.server]:
-            with contextlib.suppress(Exception):
-                ray.kill(actor)
+            self.ray.get(self.server.finish.remote(save), timeout=GOODBYE_SECONDS)
+        if self.fleet is not None:
+            self.fleet.dismiss(GOODBYE_SECONDS)
+        with contextlib.suppress(Exception):
+            self.ray.kill(self.server)
 
     # How it starts.
 
@@ -145,104 +177,43 @@ class RaySession:
             cluster.connect(ray, engine.address, count)
         else:
             cluster.refuse_another(ray, engine.address)
-        path, n = engine.checkpoint, self.problem.n_blocks
+        path = engine.checkpoint
         if path is None:
             self.folder = tempfile.TemporaryDirectory(
                 prefix="wolfpack-", ignore_cleanup_errors=True
             )
             path = Path(self.folder.name) / "server.npz"
-        self.path = str(run.state.save(path))
+        self.path = str(run.state.save(Path(path).absolute()))
         self.made[:] = run.state.n_updates, run.state.n_oracle_calls
-        self.reference = ray.put(self.problem)
-        serve = ray.remote(num_cpus=0, max_restarts=-1)(actors.ServerActor)
         stay = cluster.stay_here(ray, engine.checkpoint)
-        self.server = serve.options(scheduling_strategy=stay).remote()
-        wanted = self._count_cores() if engine.n_workers == "auto" else engine.n_workers
-        seconds = float(np.median(self._hire(int(wanted))))
-        T = len(self.workers)
-        self.chunk = sizes.choose_chunk(seconds, T, n)
+        how = {"num_cpus": 0, "max_restarts": -1, "scheduling_strategy": stay}
+        self.server = ray.remote(**how)(ServerActor).remote()
+        self.fleet = Fleet(ray, self.problem, engine.n_workers)
+        seconds = self.fleet.hire()
+        window = self._choose_sizes(seconds, len(self.fleet.workers))
+        self.alone = self.problem.n_blocks * seconds / engine.size < ALONE_SECONDS
+        self._begin(run)
+        self.fleet.set_to_work(self.server, self.chunk, window)
+
+    def _choose_sizes(self, seconds: float, T: int) -> int:
+        n, engine = self.problem.n_blocks, self.engine
+        self.chunk, window = sizes.choose_chunk(seconds, T, n)
         if engine.chunk != "auto":
             self.chunk = min(int(engine.chunk), n)
+            window = sizes.choose_window(seconds * self.chunk)
         best = sizes.choose_tau(self.problem, T, self.chunk)
         self.tau = self.options.asked or best
-        self._begin(run)
-        for t in range(T):
-            self._set_to_work(t)
-
-    def _hire(self, count: int) -> list[float]:
-        """Start workers; return the seconds that each takes for an oracle call."""
-        ray = self.ray
-        # One a core, so that Ray puts them where cores are; more than that anywhere.
-        cores = 1 if count <= self._count_cores() else 0
-        self.workers = [self._hire_one(cores) for _ in range(count)]
-        first = self.workers[0].warm.remote([self.reference])
-        ray.wait([first], timeout=START_SECONDS)  # the others find its compiled code
-        warm = [first]
-        warm += [worker.warm.remote([self.reference]) for worker in self.workers[1:]]
-        ready, _ = ray.wait(warm, num_returns=count, timeout=START_SECONDS)
-        if not ready:
-            ready, _ = ray.wait(warm, timeout=LAST_CALL_SECONDS)
-        if not ready:
-            raise EngineError(
-                f"none of {count} workers could be started within "
-                f"{START_SECONDS + LAST_CALL_SECONDS:.0f} s; are all cores of the "
-                "cluster taken? `ray status` says so."
-            )
-        return [cluster.result_of(self.ray, ref) for ref in ready]
-
-    def _hire_one(self, cores: int) -> Any:
-        how = {"num_cpus": cores, "max_restarts": -1, "max_task_retries": -1}
-        solve = self.ray.remote(scheduling_strategy="SPREAD", **how)
-        return solve(actors.WorkerActor).remote()
-
-    def _count_cores(self) -> int:
-        return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
-
-    def _set_to_work(self, t: int) -> None:
-        work = self.workers[t].work
-        task = work.remote(t, self.server, [self.reference], self.chunk)
-        self.tasks[task] = t
+        return window
 
     # How it goes on.
-
-    def _tend(self) -> None:
-        """Look after workers: those that came back by themselves, and new machines."""
-        if time.monotonic() < self.next_tend:
-            return
-        self.next_tend = time.monotonic() + TEND_SECONDS
-        done, _ = self.ray.wait([*self.tasks], num_returns=len(self.tasks), timeout=0)
-        for task in done:
-            self._replace(task)
-        if self.engine.n_workers == "auto":
-            for t in range(len(self.workers), self._count_cores()):
-                self.workers.append(self._hire_one(1))
-                self._set_to_work(t)
-
-    def _replace(self, task: Any) -> None:
-        """Give a worker that returned its work again; do without one that is gone."""
-        from ray.exceptions import RayActorError
-
-        t = self.tasks.pop(task)
-        try:
-            cluster.result_of(self.ray, task)  # raises what it raised
-        except RayActorError as error:
-            logger.warning(
-                "Ray: a worker is gone for good: %s", cluster.last_line(error)
-            )
-            if not self.tasks:
-                raise EngineError(
-                    f"all workers are gone; the last one: {cluster.last_line(error)}"
-                ) from error
-        else:
-            self._set_to_work(t)
 
     def _note(self, run, status: dict[str, Any]) -> None:
         """Keep what is to survive the server; give the run what is new."""
         self.made = np.maximum(self.made, status["counts"][[UPDATES, CALLS]])
         run.state.sums += status["sums"] - self.sums
         self.sums = np.array(status["sums"])
-        self.tallies[-1] = status["tally"]
-        self.n_live, self.busy = status["workers"], status["busy"]
+        self.tallies[-1], self.traffic[-1] = status["tally"], status["traffic"]
+        self.n_live = status["workers"]
         if status["unsaved"] != self.unsaved:
             self.unsaved = status["unsaved"]
             if self.unsaved:
@@ -262,14 +233,17 @@ class RaySession:
 
     def _begin(self, run) -> None:
         """Tell the server where to go on from."""
+        assert self.fleet is not None
         made = (int(self.made[0]), int(self.made[1]))
-        orders = actors.Orders(
-            [self.reference], self.path, self.options, self.tau,
+        orders = Orders(
+            self.fleet.problem, self.path, self.options, self.tau,
             self.engine.checkpoint_seconds, self.limit, made,
         )  # fmt: skip
         self._ask("begin", run, orders)
+        status = self._ask("status", run)
         self.sums = np.zeros(2)
-        self.tallies.append(self._ask("status", run)["tally"])
+        self.tallies.append(status["tally"])
+        self.traffic.append(status["traffic"])
 
     def _ask(self, method: str, run, *args: Any) -> Any:
         """Call the server; if it died, wait until it is back, and tell it to go on."""

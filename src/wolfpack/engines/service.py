@@ -10,7 +10,7 @@ lost were made all the same.
 
 import os
 import secrets
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from wolfpack._compile import entry
 from wolfpack._memory import zeros
 from wolfpack._slots import HAS_CONTAINS, contains, oracle
 from wolfpack.engines.desk import Desk, clear_desk, is_complete, step_together, take
+from wolfpack.engines.messages import Chunk
 from wolfpack.engines.serial import (
     CALLS,
     CURRENT,
@@ -28,16 +29,8 @@ from wolfpack.engines.serial import (
     UPDATES,
 )
 from wolfpack.engines.workers import AT, HISTOGRAM, LOST, N_DELAYS
+from wolfpack.gap import least_value
 from wolfpack.stores.atoms import has_room
-
-
-class Chunk(NamedTuple):
-    """What a worker sends: blocks, their atoms, and what v it read."""
-
-    blocks: np.ndarray
-    atoms: np.ndarray
-    version: int
-    life: int
 
 
 @entry
@@ -100,6 +93,16 @@ def solve_chunk(data, shared, chosen, atoms, current, work):
     for m in range(chosen.size):
         current[0] = chosen[m]
         oracle(data, shared, chosen[m], atoms[m], work)
+
+
+@entry
+def bound_blocks(data, exact, shared, first, last, atom, current, work):
+    """Be a worker at a check: the sum over blocks [first, last) of the minima."""
+    total = 0.0
+    for i in range(first, last):
+        current[0] = i
+        total += least_value(data, shared, exact, i, atom, work)
+    return total
 
 
 class Service:

@@ -1,24 +1,34 @@
-"""On a cluster: how many blocks go into a push, and how many into an update."""
+"""On a cluster: how many blocks go into a message, and how many into an update."""
 
 import math
 
-WINDOW = 2  # pushes of a worker on their way
-PUSH_SECONDS = 5e-4  # that a push takes of the worker, and of the server
-STALENESS = 20.0  # see `choose_chunk`: 1 for a fused lasso, 200 for OCR at alpha=0.01
+PUSH_SECONDS = 5e-4  # that a message takes of the worker, and of the server
+ROUND_TRIP = 1e-3
+CHUNK_SECONDS = 0.02  # of oracle calls in a message: then it is 3 % of the time
+SHARE = 0.25  # of all blocks may be on their way: the mild-delay regime, and a margin
 STEP_BYTES = 2**18  # of v, which a line search passes over in about 20 microseconds
 
 
-def choose_chunk(seconds: float, n_workers: int, n_blocks: int) -> int:
-    """Return how many blocks of so many seconds each a push should hold.
+def choose_chunk(seconds: float, n_workers: int, n_blocks: int) -> tuple[int, int]:
+    """Return the blocks of a message, `seconds` each, and the messages on their way.
 
-    With T workers and chunks of c blocks, W T c of n blocks are on their way, and one
-    is worth 1 / (1 + a W T c / n) of a fresh one; its push takes h / c of a worker and
-    of the server. Their product is least at the root, if the server can keep up.
+    Enough that they are worth a message, and that the server is busy for half of its
+    time at most; but with T workers, windows of W and chunks of c, W T c blocks are on
+    their way, tau kappa in the paper, and these must be few of all n.
     """
-    T, h = n_workers, PUSH_SECONDS
-    best = math.sqrt(h * n_blocks / (STALENESS * WINDOW * T * seconds))
-    most = max(1, n_blocks // (2 * WINDOW * T))
-    return min(most, math.ceil(max(best, (T - 1) * h / seconds)))
+    wanted = max(CHUNK_SECONDS, 2.0 * PUSH_SECONDS * n_workers) / seconds
+    most = SHARE * n_blocks / n_workers
+    window = choose_window(min(wanted, most / 2) * seconds)
+    return max(1, math.ceil(min(wanted, most // window))), window
+
+
+def choose_window(seconds: float) -> int:
+    """Return the messages on their way at once, if one takes so long to solve.
+
+    Two hide the round trip; where solving takes less than that, the second one would
+    only make v older.
+    """
+    return 2 if seconds > ROUND_TRIP else 1
 
 
 def choose_tau(problem, n_workers: int, chunk: int) -> int:
