@@ -3,6 +3,7 @@
 import contextlib
 import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -31,7 +32,9 @@ def connect(ray: Any, address: str | None, n_workers: int | None) -> None:
     """Join the cluster at `address`; without one, start Ray on this machine."""
     quiet = {"logging_level": "ERROR", "log_to_driver": False}
     if address is None:
-        with _environment(RAY_USAGE_STATS_ENABLED="0"):
+        # Its processes find the modules that this one finds.
+        places = os.pathsep.join(place or os.getcwd() for place in sys.path)
+        with _environment(RAY_USAGE_STATS_ENABLED="0", PYTHONPATH=places):
             ray.init("local", num_cpus=n_workers, include_dashboard=False, **quiet)
         return
     _knock(address)
