@@ -190,6 +190,9 @@ class DeafWorker:
     def bound(self):
         return self
 
+    def options(self, **how):
+        return self
+
     def remote(self, problem, v, first, last):
         self.given.append((first, last))
         self.deaf -= 1

@@ -22,6 +22,7 @@ START_SECONDS = 60.0  # for all workers; then with those that are there
 LAST_CALL_SECONDS = 300.0  # for the first one
 LOOK_SECONDS = 0.05  # between two looks for Ctrl-C at a check
 SHARES = 4  # of a check, a worker: the slow ones get fewer
+DOUBT_SECONDS = 1.0  # without any, and shares are given to others, too
 LATE_SECONDS = 30.0  # without any share of a check, and the driver does without
 
 logger = logging.getLogger("wolfpack")
@@ -129,8 +130,8 @@ class Fleet:
         """Return the oracle's sum over all blocks, or what it raised on which.
 
         None if `stop()` said so, or the workers are too slow. Every worker gets a share
-        when it is done with the last one; shares of those who are late, or dead, are
-        given to others as well, and the first answer counts.
+        when it is done with the last one. Where no answer comes for a while, what is
+        missing is given to others as well, and the first answer counts.
         """
         shares = _cut(self.n_blocks, SHARES * len(self.workers))
         v, found, busy = [self.ray.put(exact)], {}, {}
@@ -138,7 +139,8 @@ class Fleet:
         while len(found) < len(shares):
             if stop() or time.monotonic() > last + LATE_SECONDS:
                 return None
-            self._hand_out(shares, v, found, busy)
+            late = time.monotonic() > last + DOUBT_SECONDS
+            self._hand_out(shares, v, found, busy, late)
             done, _ = self.ray.wait([*busy], timeout=LOOK_SECONDS)
             for call in done:
                 _, share = busy.pop(call)
@@ -150,16 +152,19 @@ class Fleet:
                 found[share], last = answer[0], time.monotonic()
         return sum(found.values()), None
 
-    def _hand_out(self, shares: list, v: list, found: dict, busy: dict) -> None:
-        """Give shares that nobody has, and then those that others have, to the idle."""
+    def _hand_out(
+        self, shares: list, v: list, found: dict, busy: dict, late: bool
+    ) -> None:
+        """Give the idle what nobody has; if that is `late`, what others have, too."""
         working = {t for t, _ in busy.values()}
         taken = {share for _, share in busy.values()}
         left = [share for share in shares if share not in found]
-        left.sort(key=lambda share: share in taken)
+        left = sorted(left, key=taken.__contains__)
         for t in range(len(self.workers)):
-            if t not in working and left:
+            if t not in working and left and (late or left[0] not in taken):
                 share = left.pop(0)
-                call = self.workers[t].bound.remote(self.problem, v, *share)
+                bound = self.workers[t].bound.options(max_task_retries=0)
+                call = bound.remote(self.problem, v, *share)
                 busy[call] = t, share
 
     def _answer(self, call: Any) -> tuple[float, Any] | None:

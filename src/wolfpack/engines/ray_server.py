@@ -15,7 +15,7 @@ from wolfpack.engines.messages import NOWHERE, Format, pack_words, read_words
 from wolfpack.engines.service import Service
 from wolfpack.state import State
 
-SMALL_BYTES = 2**16  # a v up to this travels in the answer, not by reference
+SMALL_BYTES = 96_000  # a v up to this travels in the answer: Ray's limit is 100 kB
 PUBLISH_SECONDS = 0.005  # between two references, at least
 # A worker counts as gone after so long, or so many times its longest pause.
 SILENT_SECONDS, PAUSES = 5.0, 4.0
