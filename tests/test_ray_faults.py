@@ -60,9 +60,9 @@ class Killer:
         return done and event.checked and event.relative_gap <= self.tol
 
 
-def survive(todo, seconds, limit):
+def survive(todo, seconds, limit, n):
     """Solve while somebody is killed; compare with one thread."""
-    problem, tol = lasso(), 1e-3
+    problem, tol = lasso(n), 1e-3
     reference = solve(problem, tol=tol, max_epochs=10**5, rng=0)
     killer = Killer(todo, seconds, tol)
     engine = Ray(n_workers=2, checkpoint_seconds=0.5)
@@ -82,12 +82,12 @@ WORKER, SERVER = "ray::WorkerActor", "ray::ServerActor"
 
 
 def test_it_survives_the_death_of_worker_and_server(local):
-    survive([WORKER, SERVER, WORKER], seconds=1.5, limit=100)
+    survive([WORKER, SERVER, WORKER], seconds=1.5, limit=100, n=500)
 
 
 @pytest.mark.slow
 def test_it_survives_a_massacre(local):
-    survive([*[WORKER] * 5, SERVER, *[WORKER] * 5], seconds=3.0, limit=180)
+    survive([*[WORKER] * 5, SERVER, *[WORKER] * 5], seconds=3.0, limit=180, n=3000)
 
 
 def dies_on_request(x, i, target, driver, flag):

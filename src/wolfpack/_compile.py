@@ -207,7 +207,10 @@ class Fingerprint:
             self._code(value)
         elif isinstance(value, np.ndarray):
             self._text(f"array {value.dtype} {value.shape}")
-            self._hash.update(np.ascontiguousarray(value).tobytes())
+            flat = np.ascontiguousarray(value).reshape(-1)
+            # No copy: the array may be a mapped file that is larger than the memory.
+            bare = not flat.dtype.hasobject
+            self._hash.update(flat.view(np.uint8) if bare else flat.tobytes())
         elif isinstance(value, tuple | list | frozenset | set):
             items = (
                 value if isinstance(value, tuple | list) else sorted(map(repr, value))

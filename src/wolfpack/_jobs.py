@@ -113,6 +113,11 @@ def _describe_team(engine: Any, result: Result) -> dict[str, Any]:
         team["delay_max"] = result.delay.maximum
         for name in ("n_collisions", "n_dropped", "bytes_per_worker"):
             team[name] = getattr(result, name)
+    if result.traffic is not None:
+        traffic = result.traffic
+        team["chunk"], team["messages"] = traffic.chunk, traffic.n_messages
+        team["bytes_per_atom"] = traffic.bytes_per_atom
+        team["server_utilisation"] = traffic.server_utilisation
     return team
 
 

@@ -47,8 +47,9 @@ def solve(
     batch_size : int, "auto" or None
         Blocks per update, tau in the paper: 1 is BCFW, n batch Frank-Wolfe. Both "auto"
         and None adapt it to what is measured where `Threads` merge, and are 1 with
-        `Serial`, where a joint step gains nothing. Elsewhere None is a block a worker,
-        and "auto" makes a short pilot run first: `suggest_batch_size`.
+        `Serial`, where a joint step gains nothing, and mostly with `Ray`. Elsewhere
+        None is a block a worker, and "auto" makes a short pilot run first:
+        `suggest_batch_size`.
     step : "line", "open-loop", "exact" or a number
         gamma in the paper: an exact line search (jointly over the batch), the paper's
         2 n tau / (tau^2 k + 2 n) clipped to 1, a line search towards the minimiser of
@@ -75,8 +76,9 @@ def solve(
     start : State, optional
         Go on from there: `result.state`, or `State.load(path)`.
     rng : numpy Generator or int, optional
-        The source of randomness. The same seed gives the same bits with `Serial` and
-        `Sync`, and not with `Threads`, whose threads meet by chance.
+        The source of randomness. The same seed gives the same bits with `Serial`,
+        `Sync` and `Delayed`, and not with `Threads` and `Ray`, whose workers meet by
+        chance.
 
     Returns
     -------
@@ -88,6 +90,8 @@ def solve(
         A function of the problem is wrong; found before the loop starts.
     OracleError
         A function of the problem failed later; the error carries the state.
+    EngineError
+        A cluster cannot go on; the error carries the last state that was checked.
 
     References
     ----------
