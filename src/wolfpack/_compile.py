@@ -209,8 +209,8 @@ class Fingerprint:
             self._text(f"array {value.dtype} {value.shape}")
             flat = np.ascontiguousarray(value).reshape(-1)
             # No copy: the array may be a mapped file that is larger than the memory.
-            bare = not flat.dtype.hasobject
-            self._hash.update(flat.view(np.uint8) if bare else flat.tobytes())
+            whole = flat.tobytes() if flat.dtype.hasobject else flat.view(np.uint8).data
+            self._hash.update(whole)
         elif isinstance(value, tuple | list | frozenset | set):
             items = (
                 value if isinstance(value, tuple | list) else sorted(map(repr, value))
