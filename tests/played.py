@@ -8,8 +8,6 @@ import spy
 import wolfpack
 from wolfpack import Problem
 
-STRAGGLER = 10
-
 
 def from_file(path):
     """Return the problem of a file of matrices, which is mapped, not read."""
@@ -32,17 +30,11 @@ def from_file(path):
     ).made_by(from_file, path)
 
 
-def sleepy(folder, microseconds):
-    """Return a problem in no hurry; the first process to find `folder` is slow."""
+def sleepy(microseconds):
+    """Return a problem in no hurry."""
     problem = spy.make(n=100)
-    if folder:
-        try:
-            (Path(folder) / "slow").touch(exist_ok=False)
-            microseconds *= STRAGGLER
-        except FileExistsError:
-            pass
     spy.set_fault(problem, spy.SLEEPS, microseconds=microseconds)
-    return problem.made_by(sleepy, folder, microseconds)
+    return problem.made_by(sleepy, microseconds)
 
 
 def lasso(n=100):

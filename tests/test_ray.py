@@ -160,7 +160,7 @@ def test_the_checkpoint_goes_on_elsewhere(pack, tmp_path):
 
 @pytest.mark.parametrize("averaging", [False, True])
 def test_a_check_is_spread_over_the_workers(pack, monkeypatch, averaging):
-    problem, passes = sleepy("", 5000), []
+    problem, passes = sleepy(5000), []
     bound = Fleet.bound
 
     def spy_on(self, exact, stop):
@@ -201,7 +201,7 @@ class DeafWorker:
 
 def test_a_share_of_a_check_is_done_again_by_others(monkeypatch):
     fleet = object.__new__(Fleet)
-    fleet.n_blocks, fleet.problem = 100, None
+    fleet.n_blocks, fleet.problem, fleet.seconds = 100, None, 1e-3
     fleet.workers = [DeafWorker(0), DeafWorker(100)]
     fleet.ray = SimpleNamespace(
         put=lambda v: v,

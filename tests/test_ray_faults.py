@@ -5,15 +5,17 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from played import assert_sound, children, is_alive, lasso
+from played import assert_sound, children, is_alive, lasso, sleepy
 
 from wolfpack import EngineError, Ray, State, Status, solve
 from wolfpack.engines import cluster
+from wolfpack.engines.fleet import Fleet
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wolfpack[ray]'")
 
@@ -88,6 +90,25 @@ def test_it_survives_the_death_of_worker_and_server(local):
 @pytest.mark.slow
 def test_it_survives_a_massacre(local):
     survive([*[WORKER] * 5, SERVER, *[WORKER] * 5], seconds=3.0, limit=180, n=3000)
+
+
+def test_a_check_survives_the_death_of_a_worker(local, monkeypatch):
+    bound, passes = Fleet.bound, []
+
+    def bound_while_one_dies(self, exact, stop):
+        timer = threading.Timer(0.1, kill_one, [WORKER])
+        if not passes:
+            timer.start()
+        passes.append(bound(self, exact, stop))
+        return passes[-1]
+
+    monkeypatch.setattr(Fleet, "bound", bound_while_one_dies)
+    engine = Ray(n_workers=2)
+    result = solve(sleepy(5000), engine=engine, tol=0, max_epochs=3, max_seconds=100)
+    assert passes[0] is not None  # the workers made it among themselves
+    alone = solve(sleepy(0), tol=0, max_epochs=1, rng=0)
+    close = {"rtol": 0, "atol": 1e-12}
+    np.testing.assert_allclose(result.trace[0].gap, alone.trace[0].gap, **close)
 
 
 def dies_on_request(x, i, target, driver, flag):

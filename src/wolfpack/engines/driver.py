@@ -189,7 +189,8 @@ class RaySession:
         how = {"num_cpus": 0, "max_restarts": -1, "scheduling_strategy": stay}
         self.server = ray.remote(**how)(ServerActor).remote()
         self.fleet = Fleet(ray, self.problem, engine.n_workers)
-        seconds = self.fleet.hire()
+        self.fleet.hire()
+        seconds = self.fleet.seconds
         window = self._choose_sizes(seconds, len(self.fleet.workers))
         self.alone = self.problem.n_blocks * seconds / engine.size < ALONE_SECONDS
         self._begin(run)

@@ -21,9 +21,11 @@ TEND_SECONDS = 1.0  # between two looks at workers and machines
 START_SECONDS = 60.0  # for all workers; then with those that are there
 LAST_CALL_SECONDS = 300.0  # for the first one
 LOOK_SECONDS = 0.05  # between two looks for Ctrl-C at a check
-SHARES = 4  # of a check, a worker: the slow ones get fewer
-DOUBT_SECONDS = 1.0  # without any, and shares are given to others, too
-LATE_SECONDS = 30.0  # without any share of a check, and the driver does without
+# Of a check a worker gets so many shares, the slow ones fewer, of so long at most.
+SHARES, SHARE_SECONDS = 4, 1.0
+# Without any answer for so many times as long, shares are given to others, too; and at
+# last the driver does without.
+DOUBT, PATIENCE = 2.0, 30.0
 
 logger = logging.getLogger("wolfpack")
 
@@ -39,10 +41,11 @@ class Fleet:
         self.workers: list[Any] = []
         self.tasks: dict[Any, int] = {}  # the `work` of each worker
         self.orders: tuple = ()
+        self.seconds = 0.0  # of an oracle call
         self.next_tend = 0.0
 
-    def hire(self) -> float:
-        """Start all; return the seconds that an oracle call takes."""
+    def hire(self) -> None:
+        """Start all, and see how long an oracle call takes."""
         ray, count = self.ray, self.wanted
         # One a core, so that Ray puts them where cores are; more than that anywhere.
         cores = 1 if count <= self._count_cores() else 0
@@ -59,7 +62,8 @@ class Fleet:
                 f"{START_SECONDS + LAST_CALL_SECONDS:.0f} s; are all cores of the "
                 "cluster taken? `ray status` says so."
             )
-        return float(np.median([cluster.result_of(ray, ref) for ref in ready]))
+        times = [cluster.result_of(ray, ref) for ref in ready]
+        self.seconds = float(np.median(times))
 
     def _hire_one(self, cores: int) -> Any:
         how = {"num_cpus": cores, "max_restarts": -1, "max_task_retries": -1}
@@ -133,14 +137,16 @@ class Fleet:
         when it is done with the last one. Where no answer comes for a while, what is
         missing is given to others as well, and the first answer counts.
         """
-        shares = _cut(self.n_blocks, SHARES * len(self.workers))
+        whole, T = self.n_blocks * self.seconds, len(self.workers)
+        shares = _cut(self.n_blocks, max(SHARES * T, int(whole / SHARE_SECONDS)))
+        one = SHARE_SECONDS + whole / len(shares)
         v, found, busy = [self.ray.put(exact)], {}, {}
         last = time.monotonic()
         while len(found) < len(shares):
-            if stop() or time.monotonic() > last + LATE_SECONDS:
+            silent = time.monotonic() - last
+            if stop() or silent > PATIENCE * one:
                 return None
-            late = time.monotonic() > last + DOUBT_SECONDS
-            self._hand_out(shares, v, found, busy, late)
+            self._hand_out(shares, v, found, busy, late=silent > DOUBT * one)
             done, _ = self.ray.wait([*busy], timeout=LOOK_SECONDS)
             for call in done:
                 _, share = busy.pop(call)
