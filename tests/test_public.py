@@ -17,7 +17,7 @@ MODULES = sorted(
     for module in pkgutil.walk_packages(wolfpack.__path__, "wolfpack.")
     if module.name != "wolfpack.__main__"
 )
-HEAVY = ("sklearn", "matplotlib", "pandas", "rich", "typer", "cvxpy", "joblib")
+HEAVY = ("sklearn", "matplotlib", "pandas", "rich", "typer", "cvxpy", "joblib", "ray")
 
 
 def with_examples():

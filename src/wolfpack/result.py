@@ -191,7 +191,8 @@ class Result:
         Passes k tau / n, updates k, and oracle calls of the updates.
     n_collisions, n_dropped, n_lost : int
         Updates that overwrote another of the same batch, that were older than half of
-        all versions, and that a worker with `return_probability` did not report.
+        all versions, and that a worker with `return_probability` did not report, or
+        whose v was lost with a server that died.
     delay : Delay or None
         How old v was when updates were computed; None where nothing is delayed.
     n_workers, bytes_per_worker : int
