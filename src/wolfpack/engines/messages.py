@@ -4,8 +4,8 @@
     server   {life, version, go, stop} {v, where it is small and new}
 
 An atom takes what its block's atoms take (a word of five letters: five bytes), a
-block's number as few bytes as n allows. Ray moves bytes three times as cheaply as
-objects.
+block's number as few bytes as n allows. Ray takes 0.36 ms of each side for a message of
+bytes, and 0.57 ms for a tuple of arrays.
 """
 
 from typing import NamedTuple
