@@ -53,6 +53,21 @@ def test_help_of_fit_fits_a_terminal():
     assert "130: interrupted" in " ".join(text.split())
 
 
+def test_fit_on_a_cluster():
+    pytest.importorskip("ray")
+    how = ("--engine", "ray", "--workers", 2, "--tol", 0.01, "--json")
+    result = real("fit", "piecewise", *how)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    *checks, report = json_lines(result.stdout)
+    assert report["status"] == "CONVERGED"
+    assert (report["engine"], report["workers"]) == ("ray", 2)
+    assert report["messages"] > 0
+    assert set(checks[-1]["live"]) == {"n_workers", "delay", "n_dropped"}
+    result = run("fit", "piecewise", "--address", "10.0.0.1:6379")
+    assert "--address is for --engine ray; serial has none" in result.output
+
+
 def test_fit_in_plain_words():
     result = real("fit", "dates", "--tol", "0.01")
     assert result.returncode == 0

@@ -6,6 +6,7 @@ from wolfpack import delays, theory
 from wolfpack.blocks import from_blocks
 from wolfpack.datasets import load_dates, load_ocr, make_piecewise
 from wolfpack.engines.delayed import Delayed
+from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
@@ -13,7 +14,7 @@ from wolfpack.problem import Problem, ProblemError
 from wolfpack.problems.chain import chain_ssvm
 from wolfpack.problems.fused_lasso import group_fused_lasso
 from wolfpack.problems.multiclass import multiclass_svm
-from wolfpack.result import Event, OracleError, Result, Status
+from wolfpack.result import EngineError, Event, OracleError, Result, Status
 from wolfpack.sets import (
     box,
     l1_ball,
@@ -37,12 +38,14 @@ __version__ = "0.1.0"
 __all__ = [
     "ChainSSVM",
     "Delayed",
+    "EngineError",
     "Event",
     "GroupFusedLasso",
     "MulticlassSVM",
     "OracleError",
     "Problem",
     "ProblemError",
+    "Ray",
     "Result",
     "Serial",
     "State",

@@ -218,7 +218,10 @@ class Fingerprint:
             self._code(value)
         elif isinstance(value, np.ndarray):
             self._text(f"array {value.dtype} {value.shape}")
-            self._hash.update(np.ascontiguousarray(value).tobytes())
+            flat = np.ascontiguousarray(value).reshape(-1)
+            # No copy: the array may be a mapped file that is larger than the memory.
+            whole = flat.tobytes() if flat.dtype.hasobject else flat.view(np.uint8).data
+            self._hash.update(whole)
         elif isinstance(value, tuple | list | frozenset | set):
             items = (
                 value if isinstance(value, tuple | list) else sorted(map(repr, value))

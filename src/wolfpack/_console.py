@@ -70,15 +70,20 @@ class Watcher:
         """Show an event."""
         row = event.row
         if event.checked and self.as_json:
-            print(json.dumps(to_dict(row)), flush=True)  # noqa: T201
+            live = {} if event.live is None else {"live": event.live._asdict()}
+            print(json.dumps({**to_dict(row), **live}), flush=True)  # noqa: T201
         if math.isnan(self.first_gap):
             self.first_gap = max(event.relative_gap, 2 * event.tol, 1e-300)
         goal = math.log(self.first_gap / max(event.tol, 1e-12))
         gap = max(event.relative_gap, 1e-300)
         share = math.log(self.first_gap / gap) / goal if goal > 0 else 1.0
+        rest = f"{_short(row.n_oracle_calls)} oracle calls"
+        if event.live is not None:
+            workers, delay, dropped = event.live
+            rest = f"{workers} workers  delay {delay:.0f}  {_short(dropped)} dropped"
         note = (
-            f"gap {event.relative_gap:.1e} -> {event.tol:.0e}  "
-            f"{row.epoch:.0f} passes  {_short(row.n_oracle_calls)} oracle calls"
+            f"gap {event.relative_gap:.1e} -> {event.tol:.0e}  {row.epoch:.0f} passes  "
+            + rest
         )
         done = min(max(share, 0.0), 1.0)
         self.bar.update(self.task, completed=done, note=note)

@@ -7,6 +7,7 @@ import numpy as np
 
 from wolfpack import datasets
 from wolfpack._console import Watcher, peak_memory_mb, to_dict
+from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
@@ -47,12 +48,18 @@ def load(name: str, folds: list[int] | None) -> "ChainJob | SignalJob":
     raise ValueError(f"there is no data set {name!r}; there are {known}.")
 
 
-def make_engine(name: str, mode: str | None, workers: int | None) -> Any:
+def make_engine(
+    name: str, mode: str | None, workers: int | None, address: str | None = None
+) -> Any:
     """Return the engine that the command line asks for."""
+    if address is not None and name != "ray":
+        raise ValueError(f"--address is for --engine ray; {name} has none.")
     if mode is not None and name != "threads":
         raise ValueError(f"--mode is for --engine threads; {name} has none.")
     if name == "serial" and workers not in (None, 1):
         raise ValueError(f"--engine serial has one worker, not {workers}.")
+    if name == "ray":
+        return Ray(address, workers or "auto")
     if name == "threads":
         return Threads(workers, mode or "merge")  # pyright: ignore[reportArgumentType]
     return Sync(workers) if name == "sync" else Serial()
@@ -106,6 +113,11 @@ def _describe_team(engine: Any, result: Result) -> dict[str, Any]:
         team["delay_max"] = result.delay.maximum
         for name in ("n_collisions", "n_dropped", "bytes_per_worker"):
             team[name] = getattr(result, name)
+    if result.traffic is not None:
+        traffic = result.traffic
+        team["chunk"], team["messages"] = traffic.chunk, traffic.n_messages
+        team["bytes_per_atom"] = traffic.bytes_per_atom
+        team["server_utilisation"] = traffic.server_utilisation
     return team
 
 
@@ -250,6 +262,8 @@ class SignalJob(_Job):
         """Recover the signal; return the report."""
         if getattr(engine, "mode", None) == "server":  # which draws no other way
             options = {"sampling": "uniform", **options}
+        if isinstance(engine, Ray):  # whose workers do not know x either
+            options = {"sampling": "uniform", "step": "line", **options}
         self.model = GroupFusedLasso(**options)
         report = self._watch((self.noisy,), as_json, quiet, engine)
         report["change_points"] = self.model.change_points_.tolist()

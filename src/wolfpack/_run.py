@@ -24,7 +24,7 @@ from wolfpack.certificate import Certifier, failure
 from wolfpack.engines import serial, simulation
 from wolfpack.engines.serial import CURRENT, GAPS, SEEN, Plan
 from wolfpack.problem import Problem
-from wolfpack.result import Event, OracleError, Result, Status, TraceRow
+from wolfpack.result import EngineError, Event, OracleError, Result, Status, TraceRow
 from wolfpack.state import CHECKED, State
 from wolfpack.steps import LINE
 
@@ -87,6 +87,9 @@ class Run:
         self.began = self._beat = time.perf_counter()
         with self.crew:
             self._compile()
+            if hasattr(self.scratch, "open"):
+                self.scratch.open(self)
+                self.certifier.oracle_sum = self.scratch.oracle_sum
         self.began = self._beat = time.perf_counter()
 
     def _compile(self) -> None:
@@ -117,6 +120,8 @@ class Run:
             try:
                 return self._to_the_end(interrupt)
             finally:
+                if hasattr(self.scratch, "close"):
+                    self.scratch.close()
                 if not self.engine.reproducible:  # its workers keep gaps, and no tree
                     sampling.rebuild(self.state.sampler)
 
@@ -229,6 +234,8 @@ class Run:
         try:
             wanted = self.schedule.slice(calls, self._rate, self.seconds)
             ended = self.engine.advance(self, wanted)
+        except EngineError:
+            raise
         except Exception as error:
             self._restore()
             raise failure(self.problem, state, error) from error
@@ -306,6 +313,7 @@ class Run:
 
     def _check(self, stop: Callable[[], bool], scheduled: bool = True) -> bool:
         """Certify the iterate; return False if stopped on the way."""
+        self._fetch()
         state = self.state
         found = self.certifier.certify(state, stop)
         if found is None:
@@ -322,8 +330,14 @@ class Run:
         self.trace.append(self._row(found.objective, found.gap, found.drift))
         return True
 
+    def _fetch(self) -> None:
+        """Bring the iterate here, where an engine keeps it elsewhere."""
+        if hasattr(self.scratch, "fetch"):
+            self.scratch.fetch(self)
+
     def _bound_from_before(self) -> None:
         """Certify without a pass: the last lower bound holds for every x."""
+        self._fetch()
         exact, linear = self.certifier.rebuild(self.state)
         value = self.certifier.evaluate(exact)
         objective, row = value + linear, self.trace[-1]
@@ -362,6 +376,9 @@ class Run:
             self._estimate()
             row = self._row(row.objective, row.gap, row.drift)
         scale, options = self.problem.scale, self.options
-        event = Event(row, checked, options.tol, scale, options.max_epochs, self.state)
+        live = getattr(self.scratch, "live", None)
+        event = Event(
+            row, checked, options.tol, scale, options.max_epochs, self.state, live
+        )
         answer = self.callback(event)
         return isinstance(answer, bool | np.bool_) and bool(answer)

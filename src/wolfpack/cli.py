@@ -26,7 +26,8 @@ HELP = {
     "alpha": "Regularisation, lambda. Default: 0.01 for chains, 1 for signals.",
     "tol": "Relative duality gap to stop at. Default: 0.001; signals 0.0001.",
     "step": "line, open-loop, exact (signals only) or a number.",
-    "engine": "Who runs it: one thread, threads, or threads in step.",
+    "engine": "Who runs it: one thread, threads, threads in step, a Ray cluster.",
+    "address": "ray: of a running cluster. Default: start one on this machine.",
     "mode": "threads: how they work together. Default: merge.",
     "workers": "Workers, T. Default: all cores; serial has 1.",
     "batch": "Blocks an update, tau. Default: what the engine finds best.",
@@ -47,6 +48,7 @@ class Engine(StrEnum):
     serial = "serial"
     threads = "threads"
     sync = "sync"
+    ray = "ray"
 
 
 class Mode(StrEnum):
@@ -93,6 +95,7 @@ def fit(
     engine: Annotated[Engine, typer.Option(help=HELP["engine"])] = Engine.serial,
     mode: Annotated[Mode | None, typer.Option(help=HELP["mode"])] = None,
     workers: Annotated[int | None, typer.Option(min=1, help=HELP["workers"])] = None,
+    address: Annotated[str | None, typer.Option(help=HELP["address"])] = None,
     batch_size: Annotated[int | None, typer.Option(help=HELP["batch"])] = None,
     step: Annotated[str, typer.Option(help=HELP["step"])] = "",
     sampling: Annotated[Sampling | None, typer.Option(help=HELP["sampling"])] = None,
@@ -129,7 +132,7 @@ def fit(
     given = {name: value for name, value in options.items() if value is not None}
     with plain_errors():
         _check_targets(save, plot)
-        team = _jobs.make_engine(engine.value, mode and mode.value, workers)
+        team = _jobs.make_engine(engine.value, mode and mode.value, workers, address)
         job = _jobs.load(dataset, _folds(folds))
         if not as_json:
             say(job.describe(given))

@@ -17,18 +17,29 @@ keeps is biased low by stale atoms; it may start such a pass, never replace it.
 import numpy as np
 
 from wolfpack._borrow import borrow
-from wolfpack._compile import entry
+from wolfpack._compile import entry, jit
 from wolfpack._slots import HAS_VALUE, RESCORE, oracle, score, slope, value
 from wolfpack.stores.atoms import expand, is_inside, prepare
+
+
+@jit
+def least_value(data, shared, exact, i, atom, work):
+    """Return min <s_(i), grad_i f>; its atom is left in `atom`.
+
+    Where v is float32 the oracle finds the atom, and its score is taken again from
+    `exact`, the same v in double precision.
+    """
+    least = oracle(data, shared, i, atom, work)
+    if RESCORE and abs(least) < np.inf:
+        least = score(data, exact, i, atom)
+    return least
 
 
 @entry
 def oracle_values(data, shared, exact, blocks, first, last, atom, current, work, gaps):
     """Return the sum over blocks [first, last) of min <s_(i), grad_i f>.
 
-    Where v is float32 the oracle finds the atoms, and their scores are taken again
-    from `exact`, the same v in double precision. Where `gaps` is not empty, each
-    block's own gap goes there.
+    Where `gaps` is not empty, each block's own gap goes there.
     """
     data, shared, exact, blocks = (
         borrow(data),
@@ -45,10 +56,7 @@ def oracle_values(data, shared, exact, blocks, first, last, atom, current, work,
     total = 0.0
     for i in range(first, last):
         current[0] = i
-        least = oracle(data, shared, i, atom, work)
-        if RESCORE and abs(least) < np.inf:
-            least = score(data, exact, i, atom)
-        total += least
+        total += least_value(data, shared, exact, i, atom, work)
         if gaps.size > 0:
             gaps[i] = prepare(data, shared, blocks, i, atom, work)
     return total

@@ -27,6 +27,7 @@ from wolfpack.engines import (
     rounds,
     serial,
     server,
+    service,
     simulation,
     workers,
 )
@@ -46,7 +47,7 @@ OPTIONAL = (
 
 LOOPS = (
     steps, gap, serial, workers, merge, direct, desk, server, rounds, backlog,
-    simulation,
+    simulation, service,
 )  # fmt: skip
 
 

@@ -97,6 +97,44 @@ class Delay:
     histogram: np.ndarray = field(repr=False)
 
 
+class Live(NamedTuple):
+    """How a cluster is at this moment: its workers, and how late they are.
+
+    `delay` is the mean over the run, in updates; `n_dropped` counts what came too late.
+    """
+
+    n_workers: int
+    delay: float
+    n_dropped: int
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What went over the network of a cluster; see `Ray`.
+
+    `chunk` blocks a message, `batch_size` blocks an update. `server_utilisation` is the
+    share of its time that the server's thread computes: towards 1, more workers gain
+    nothing.
+
+    Examples
+    --------
+    >>> from wolfpack.result import Traffic
+    >>> Traffic(20, 1, 100, 26_000, 0.1).bytes_per_atom
+    13.0
+    """
+
+    chunk: int
+    batch_size: int
+    n_messages: int
+    n_bytes: int
+    server_utilisation: float
+
+    @property
+    def bytes_per_atom(self) -> float:
+        """The size of a message {i, s_(i)}, heads included."""
+        return self.n_bytes / max(self.chunk * self.n_messages, 1)
+
+
 @dataclass(frozen=True)
 class Event:
     """What a callback is given; returning True stops the run.
@@ -121,6 +159,7 @@ class Event:
     scale: float
     max_epochs: float
     state: State = field(repr=False)
+    live: Live | None = None  # where workers may come and go
 
     @property
     def relative_gap(self) -> float:
@@ -152,13 +191,16 @@ class Result:
         Passes k tau / n, updates k, and oracle calls of the updates.
     n_collisions, n_dropped, n_lost : int
         Updates that overwrote another of the same batch, that were older than half of
-        all versions, and that a worker with `return_probability` did not report.
+        all versions, and that a worker with `return_probability` did not report, or
+        whose v was lost with a server that died.
     delay : Delay or None
         How old v was when updates were computed; None where nothing is delayed.
     n_workers, bytes_per_worker : int
         Workers, and the memory that each took for itself.
     simulated : Simulated or None
         How long it would have taken, where workers were simulated.
+    traffic : Traffic or None
+        What went over the network, where there was one.
     seconds, wall_seconds : float
         Time spent on updates alone, and in all.
     averaged : bool
@@ -202,6 +244,7 @@ class Result:
     n_workers: int = 1
     bytes_per_worker: int = 0
     simulated: Simulated | None = None
+    traffic: Traffic | None = None
 
     @property
     def converged(self) -> bool:
@@ -249,4 +292,24 @@ class OracleError(RuntimeError):
     def __init__(self, message: str, block: int, state: State | None = None) -> None:
         super().__init__(message)
         self.block = block
+        self.state = state
+
+
+class EngineError(RuntimeError):
+    """An engine that cannot go on, for no fault of the problem.
+
+    `state` is the last iterate that reached this process.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> try:
+    ...     raise wolfpack.EngineError("all workers are gone")
+    ... except wolfpack.EngineError as error:
+    ...     print(error)
+    all workers are gone
+    """
+
+    def __init__(self, message: str, state: State | None = None) -> None:
+        super().__init__(message)
         self.state = state

@@ -10,6 +10,7 @@ from wolfpack import sampling as samplers
 from wolfpack._interrupt import Interrupt
 from wolfpack._run import Options, Run
 from wolfpack.engines.delayed import Delayed
+from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Plan, Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
@@ -22,7 +23,7 @@ from wolfpack.steps import CONSTANT, LINE, OPEN_LOOP
 def solve(
     problem: Problem,
     *,
-    engine: Serial | Threads | Sync | Delayed | None = None,
+    engine: Serial | Threads | Sync | Delayed | Ray | None = None,
     batch_size: int | Literal["auto"] | None = None,
     step: Literal["line", "open-loop", "exact"] | float = "line",
     sampling: Literal["uniform", "permutation", "gap"] = "uniform",
@@ -41,13 +42,14 @@ def solve(
     ----------
     problem : Problem
         What to minimise.
-    engine : Serial, Threads, Sync or Delayed, optional
+    engine : Serial, Threads, Sync, Delayed or Ray, optional
         Who runs it. Default: `Serial()`; `Threads()` uses all cores.
     batch_size : int, "auto" or None
         Blocks per update, tau in the paper: 1 is BCFW, n batch Frank-Wolfe. Both "auto"
         and None adapt it to what is measured where `Threads` merge, and are 1 with
-        `Serial`, where a joint step gains nothing. Elsewhere None is a block a worker,
-        and "auto" makes a short pilot run first: `suggest_batch_size`.
+        `Serial`, where a joint step gains nothing, and mostly with `Ray`. Elsewhere
+        None is a block a worker, and "auto" makes a short pilot run first:
+        `suggest_batch_size`.
     step : "line", "open-loop", "exact" or a number
         gamma in the paper: an exact line search (jointly over the batch), the paper's
         2 n tau / (tau^2 k + 2 n) clipped to 1, a line search towards the minimiser of
@@ -74,8 +76,9 @@ def solve(
     start : State, optional
         Go on from there: `result.state`, or `State.load(path)`.
     rng : numpy Generator or int, optional
-        The source of randomness. The same seed gives the same bits with `Serial` and
-        `Sync`, and not with `Threads`, whose threads meet by chance.
+        The source of randomness. The same seed gives the same bits with `Serial`,
+        `Sync` and `Delayed`, and not with `Threads` and `Ray`, whose workers meet by
+        chance.
 
     Returns
     -------
@@ -87,6 +90,8 @@ def solve(
         A function of the problem is wrong; found before the loop starts.
     OracleError
         A function of the problem failed later; the error carries the state.
+    EngineError
+        A cluster cannot go on; the error carries the last state that was checked.
 
     References
     ----------

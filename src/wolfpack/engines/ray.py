@@ -1,0 +1,103 @@
+"""Algorithm 1 on a cluster, over Ray.
+
+The server's state machine is in `service`; the processes are the `driver`, who starts,
+watches and certifies, and the `actors`: a server and its workers.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from wolfpack.engines.driver import RaySession
+from wolfpack.engines.threads import count_cores
+
+
+@dataclass(frozen=True)
+class Ray:
+    """A cluster of worker processes, on this machine or on many. Not reproducible.
+
+    Parameters
+    ----------
+    address : str, optional
+        Of a running Ray cluster, "auto" for the one that this machine belongs to.
+        Default: start one on this machine, and stop it. A Ray that this process is in
+        already is used as it is.
+    n_workers : int or "auto"
+        T in the paper. "auto": all cores of the cluster, also those that join later.
+    chunk : int or "auto"
+        Blocks in a push. More save messages, fewer are solved against a fresher v:
+        what is on its way is 2 T chunks. "auto" weighs both by how long the oracle
+        takes.
+    checkpoint : path, optional
+        Where the server saves its state; what is there is overwritten. In a folder
+        that all machines share, if the server is to survive the loss of this one.
+        Default: a temporary file.
+    checkpoint_seconds : float
+        How often; less often where saving takes long.
+
+    Notes
+    -----
+    `batch_size` of `solve` is tau, by default 1: stale atoms do least harm one by one.
+    Where v is large and each block touches all of it, tau is one a quarter megabyte.
+
+    References
+    ----------
+    Wang et al., ICML 2016, Algorithm 1.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> wolfpack.Ray(n_workers=4).chunk
+    'auto'
+    """
+
+    address: str | None = None
+    n_workers: int | Literal["auto"] = "auto"
+    chunk: int | Literal["auto"] = "auto"
+    checkpoint: str | os.PathLike | None = None
+    checkpoint_seconds: float = 5.0
+
+    reproducible = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot run."""
+        for name in ("n_workers", "chunk"):
+            value = getattr(self, name)
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if value != "auto" and not (whole and value >= 1):
+                raise ValueError(
+                    f"{name} must be a positive integer or 'auto', not {value!r}."
+                )
+        if not self.checkpoint_seconds > 0:
+            raise ValueError(
+                f"checkpoint_seconds must be positive, not {self.checkpoint_seconds!r}."
+            )
+
+    @property
+    def size(self) -> int:
+        """The threads of the driver, which certify."""
+        return count_cores()
+
+    def unit(self, asked: int | None, n_blocks: int) -> int:
+        """Return the blocks of one update."""
+        return asked or 1
+
+    def refuse(self, problem, options) -> None:
+        """Raise if this problem cannot be solved this way."""
+        if options.sampling != "uniform":
+            raise ValueError(
+                "Ray draws uniformly, as Algorithm 1 does; use sampling='uniform', not "
+                f"{options.sampling!r}."
+            )
+        if options.step == "exact":
+            raise ValueError("Ray workers know v, not x; use step='line', not 'exact'.")
+
+    def prepare(self, problem, options) -> RaySession:
+        """Return the driver's side of a run."""
+        return RaySession(problem, options, self)
+
+    def advance(self, run, calls: int) -> int:
+        """Make about so many oracle calls; return why it ended."""
+        return run.scratch.advance(run, calls)

@@ -1,0 +1,214 @@
+"""The server of a cluster, apart from the network: messages in, versions of v out.
+
+Workers send chunks of messages {i, s_(i)}, all computed from one version of v. The
+service takes them one by one at its `desk`, steps whenever tau disjoint blocks are
+there, and can be saved at any time; what it was gathering is then lost, and solved
+again. After a restart from a file it has another `life`: answers to versions that were
+lost with the last one are dropped. Counts never fall: oracle calls whose result was
+lost were made all the same.
+"""
+
+import os
+import secrets
+from typing import Any
+
+import numpy as np
+
+from wolfpack._compile import entry
+from wolfpack._memory import zeros
+from wolfpack._slots import HAS_CONTAINS, contains, oracle
+from wolfpack.engines.desk import Desk, clear_desk, is_complete, step_together, take
+from wolfpack.engines.messages import Chunk
+from wolfpack.engines.serial import (
+    CALLS,
+    CURRENT,
+    DONE,
+    GROW,
+    INFEASIBLE,
+    NOT_A_NUMBER,
+    UPDATES,
+)
+from wolfpack.engines.workers import AT, HISTOGRAM, LOST, N_DELAYS
+from wolfpack.gap import least_value
+from wolfpack.stores.atoms import has_room
+
+
+@entry
+def take_chunk(
+    data,
+    shared,
+    blocks,
+    average,
+    desk,
+    chosen,
+    atoms,
+    first,
+    version,
+    counts,
+    sums,
+    tally,
+    work,
+    plan,
+):
+    """Take messages from `first` on; return why it ended, and at which message."""
+    message = first
+    while True:
+        k = counts[UPDATES]
+        if is_complete(desk):
+            if not has_room(blocks, desk.chosen.size):
+                return GROW, message
+            gamma = step_together(
+                data,
+                shared,
+                blocks,
+                average,
+                desk,
+                tally,
+                sums,
+                work,
+                plan,
+                False,
+                k,
+            )
+            if not gamma >= 0.0:
+                counts[CURRENT] = tally[AT]
+                return NOT_A_NUMBER, message
+            counts[UPDATES] = k + 1
+            clear_desk(desk, tally)
+            continue
+        if message == chosen.size:
+            return DONE, message
+        i, atom = chosen[message], atoms[message]
+        counts[CURRENT] = i
+        if HAS_CONTAINS and not contains(data, i, atom):
+            return INFEASIBLE, message
+        take(desk, tally, i, atom, 1.0, k - version, k)
+        counts[CALLS] += 1
+        message += 1
+
+
+@entry
+def solve_chunk(data, shared, chosen, atoms, current, work):
+    """Be a worker: solve the chosen blocks against one v."""
+    for m in range(chosen.size):
+        current[0] = chosen[m]
+        oracle(data, shared, chosen[m], atoms[m], work)
+
+
+@entry
+def bound_blocks(data, exact, shared, first, last, atom, current, work):
+    """Be a worker at a check: the sum over blocks [first, last) of the minima."""
+    total = 0.0
+    for i in range(first, last):
+        current[0] = i
+        total += least_value(data, shared, exact, i, atom, work)
+    return total
+
+
+class Service:
+    """A server that is told everything: it knows no clock, no network, no workers.
+
+    `made`: the updates and oracle calls that are known of, if these are more than
+    `state` says.
+    """
+
+    def __init__(
+        self, problem, state, plan, batch_size: int, made: tuple[int, int] = (0, 0)
+    ) -> None:
+        self.problem, self.state, self.plan = problem, state, plan
+        self.kernels = problem.kernels()
+        self.desk = Desk.create(problem, batch_size)
+        self.tally = zeros(HISTOGRAM + N_DELAYS, np.int64)
+        self.work = problem.work()
+        self.life = secrets.randbits(62)
+        self.born = state.n_updates  # older lives had all versions up to here
+        self.until = 0.0  # oracle calls, after which there is no more work
+        self.ended = DONE
+        self.error: tuple[int, Exception] | None = None  # and the block
+        for at, known in zip((UPDATES, CALLS), made, strict=True):
+            state.counts[at] = max(state.counts[at], known)
+        state.sums[:] = 0.0
+
+    @property
+    def version(self) -> int:
+        """The number of updates so far, k."""
+        return self.state.n_updates
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is work."""
+        well = self.ended == DONE and self.error is None
+        return well and self.state.n_oracle_calls < self.until
+
+    def take(self, chunk: Chunk) -> None:
+        """Take a chunk, and step as often as it completes a minibatch.
+
+        What goes wrong is in `ended`, a code of `serial`, whose block is in
+        `state.counts`, or in `error`; there is no more work then.
+        """
+        self._refuse(chunk)
+        if not self.is_open:
+            return
+        if self.is_lost(chunk):
+            self.tally[LOST] += len(chunk.blocks)
+            return
+        left = min(self.until - self.state.n_oracle_calls, len(chunk.blocks))
+        chosen, atoms = chunk.blocks[: int(left)], chunk.atoms[: int(left)]
+        try:
+            self.ended = self._take(chosen, atoms, min(chunk.version, self.version))
+        except Exception as error:
+            complete = self.desk.count[0] == self.desk.chosen.size
+            self.fail(self.tally[AT] if complete else self.state.counts[CURRENT], error)
+
+    def _take(self, chosen: np.ndarray, atoms: np.ndarray, version: int) -> int:
+        first, state = 0, self.state
+        while True:
+            ended, first = self.kernels.take_chunk(
+                self.problem.data, state.shared, state.blocks, state.average, self.desk,
+                chosen, atoms, first, version, state.counts, state.sums, self.tally,
+                self.work, self.plan,
+            )  # fmt: skip
+            if ended != GROW:
+                return int(ended)
+            grow = self.problem.store.grow
+            state.blocks = grow(state.blocks, self.desk.chosen.size)
+
+    def fail(self, block: int, error: Exception) -> None:
+        """Stop because of what was raised on a block; the first one counts."""
+        if self.error is None:
+            self.error = int(block), error
+
+    def is_lost(self, chunk: Chunk) -> bool:
+        """Return whether a chunk answers a version that died with another life."""
+        return chunk.life != self.life and chunk.version > self.born
+
+    def rebuild(self) -> float:
+        """Make v fit x again, to the last digit; return how far it was off."""
+        state, problem = self.state, self.problem
+        exact = problem.shared.astype(np.float64)
+        self.kernels.rebuild(problem.data, state.blocks, 0, problem.n_blocks, exact)
+        drift = np.linalg.norm(exact - state.shared)
+        state.shared[...] = exact
+        return float(drift / max(np.linalg.norm(exact), 1e-300))
+
+    def save(self, path: str | os.PathLike) -> Any:
+        """Write the state to a file, all at once or not at all."""
+        return self.state.save(path)
+
+    def _refuse(self, chunk: Chunk) -> None:
+        """Refuse what would make compiled code read or write where it must not."""
+        n, wanted = self.problem.n_blocks, (len(chunk.blocks), self.problem.atom_size)
+        fits = chunk.blocks.ndim == 1 and chunk.blocks.dtype == np.int64
+        fits &= chunk.atoms.shape == wanted
+        fits &= chunk.atoms.dtype == self.problem.start.dtype
+        if not fits or (len(chunk.blocks) and not _within(chunk.blocks, n)):
+            raise ValueError(
+                f"a chunk must hold int64 blocks 0 ... {n - 1} and atoms of shape "
+                f"{wanted} and type {self.problem.start.dtype}; it holds blocks of "
+                f"type {chunk.blocks.dtype} and atoms of shape {chunk.atoms.shape} and "
+                f"type {chunk.atoms.dtype}."
+            )
+
+
+def _within(blocks: np.ndarray, n: int) -> bool:
+    return bool(blocks.min() >= 0 and blocks.max() < n)

@@ -1,0 +1,84 @@
+"""Problems that every process of a cluster makes for itself."""
+
+from pathlib import Path
+
+import numpy as np
+import spy
+
+import wolfpack
+from wolfpack import Problem
+
+
+def from_file(path):
+    """Return the problem of a file of matrices, which is mapped, not read."""
+    A = np.load(path, mmap_mode="r")
+    n, d, m = A.shape
+    data = spy.Data(A, np.full(d, 0.3), np.zeros(n, np.int64), np.zeros(4))
+    return Problem(
+        data=data,
+        shared=np.zeros(d),
+        start=np.tile(np.eye(m)[0], (n, 1)),
+        oracle=spy.oracle,
+        score=spy.score,
+        add=spy.add,
+        slope=spy.slope,
+        value=spy.value,
+        contains=spy.contains,
+        scale=0.5 * d * 0.09,
+        name="from a file",
+        checked=True,
+    ).made_by(from_file, path)
+
+
+def sleepy(microseconds):
+    """Return a problem in no hurry."""
+    problem = spy.make(n=100)
+    spy.set_fault(problem, spy.SLEEPS, microseconds=microseconds)
+    return problem.made_by(sleepy, microseconds)
+
+
+def lasso(n=100):
+    """Return one of the optima of the paper's kind: 22.8272 at n = 100."""
+    Y, _, _ = wolfpack.make_piecewise(n, 10)
+    return wolfpack.group_fused_lasso(Y, alpha=0.5)
+
+
+def exact_v(problem, state):
+    """Return v0 + A x."""
+    exact = problem.shared.astype(np.float64)
+    args = (problem.data, state.blocks, 0, problem.n_blocks, exact)
+    problem.kernels().rebuild(*args)
+    return exact
+
+
+def assert_sound(problem, state):
+    """v = A x."""
+    exact = exact_v(problem, state)
+    np.testing.assert_allclose(state.shared, exact, rtol=0, atol=1e-6)
+
+
+def children(root):
+    """Return the processes below one, and how they are called."""
+    parents, names = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text().rpartition(")")[2].split()
+                names[int(entry.name)] = (entry / "cmdline").read_bytes().decode()
+            except OSError:  # gone meanwhile
+                continue
+            if stat[0] != "Z":
+                parents[int(entry.name)] = int(stat[1])
+    found, new = {}, {root}
+    while new:
+        new = {pid for pid, parent in parents.items() if parent in new}
+        found |= {pid: names[pid] for pid in new}
+    return found
+
+
+def is_alive(pid):
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return stat[0] != "Z"

@@ -1,0 +1,330 @@
+"""The cluster, on this machine: it converges, certifies, and says what is wrong."""
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import helpers
+import numpy as np
+import pytest
+from played import assert_sound, from_file, lasso, sleepy
+
+import wolfpack
+from wolfpack import OracleError, Ray, State, Status, solve
+from wolfpack.engines import cluster
+from wolfpack.engines.fleet import Fleet
+
+ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wolfpack[ray]'")
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray's log files
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def pack():
+    """Two workers on a Ray of this module."""
+    cluster.connect(ray, None, 2)
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield Ray(n_workers=2)
+    ray.shutdown()
+
+
+def chain():
+    X, y = helpers.random_chains(np.random.default_rng(0), 30, 3, [2, 3, 4])
+    return wolfpack.chain_ssvm(X, y, alpha=0.1, n_labels=3)
+
+
+def gradient(x, i, target, driver, flag, kind):
+    """Of 1/2 |sum_i x_(i) - target|^2; workers fail, or on block 7, if told to."""
+    time.sleep(1e-3)
+    if os.getpid() != driver and Path(flag).exists():
+        if kind == "dies":
+            os._exit(1)
+        if kind == "raises" and i == 7:
+            raise ValueError("there is no path")
+        if kind == "is nan" and i == 7:
+            return np.full(x.shape[1], np.nan)
+    return x.sum(axis=0) - target
+
+
+def uncompiled(flag="", kind="", n=20):
+    """A problem in plain Python, that is in no hurry."""
+    rng = np.random.default_rng(0)
+    args = (0.3 * n * rng.normal(size=3), os.getpid(), str(flag), kind)
+    return wolfpack.from_blocks(
+        np.zeros((n, 3)), gradient, wolfpack.l2_ball(), args=args, quadratic=True,
+        value=lambda x, target, *rest: 0.5 * np.square(x.sum(axis=0) - target).sum(),
+        scale=float(n * n),
+    )  # fmt: skip
+
+
+def assert_same_optimum(problem, result, reference):
+    assert result.objective >= reference.lower_bound - 1e-9
+    assert result.lower_bound <= reference.objective + 1e-9
+    assert_sound(problem, result.state)
+    rows = result.trace
+    assert [row.n_oracle_calls for row in rows] == sorted(
+        row.n_oracle_calls for row in rows
+    )
+    assert min(row.gap for row in rows) >= 0
+
+
+def test_it_converges_to_the_optimum_of_serial(pack):
+    problem = chain()
+    how = {"tol": 1e-3, "max_epochs": 10**5, "max_seconds": 60}
+    reference = solve(problem, rng=0, **how)
+    result = solve(problem, engine=pack, batch_size=3, averaging=True, **how)
+    assert result.converged
+    assert result.n_workers == 2
+    assert result.delay.mean > 0
+    assert 0 < result.traffic.server_utilisation < 1.5
+    assert result.traffic.n_messages > 0
+    assert_same_optimum(problem, result, reference)
+
+
+def test_the_lasso_reaches_its_known_optimum(pack):
+    result = solve(lasso(), engine=pack, tol=1e-3, max_epochs=10**5, max_seconds=60)
+    assert result.converged
+    assert -result.objective <= 22.827228
+    assert -result.lower_bound >= 22.827208
+
+
+def fold_0():
+    data = wolfpack.load_ocr(folds=[0])
+    return wolfpack.chain_ssvm(data.X, data.y, alpha=0.01)
+
+
+def assert_optimum_of_fold_0(result):
+    assert result.converged
+    assert -result.objective <= 0.1650298089
+    assert -result.lower_bound >= 0.1650297363
+    assert 8 < result.traffic.bytes_per_atom < 14  # 2 for the word, 1 a letter
+
+
+def test_ocr_comes_near_its_known_optimum(pack, data_home):
+    how = {"tol": 0.1, "max_epochs": 10**5, "max_seconds": 100}
+    result = solve(fold_0(), engine=pack, **how)
+    assert_optimum_of_fold_0(result)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("n_workers", [2, 4])
+def test_ocr_reaches_its_known_optimum(pack, data_home, n_workers):
+    problem = fold_0()
+    how = {"tol": 0.01, "max_epochs": 10**5, "max_seconds": 250}
+    reference = solve(problem, rng=0, **how)
+    result = solve(problem, engine=Ray(n_workers=n_workers), **how)
+    assert_optimum_of_fold_0(result)
+    assert_same_optimum(problem, result, reference)
+
+
+def test_plain_python_gains_from_it(pack):
+    problem = uncompiled()
+    how = {"tol": 1e-3, "max_epochs": 3000, "max_seconds": 30}
+    result = solve(problem, engine=pack, **how)
+    assert result.converged
+    assert_sound(problem, result.state)
+
+
+def test_passes_are_counted_to_the_end(pack):
+    problem = lasso()
+    result = solve(problem, engine=pack, tol=0, max_epochs=7.5)
+    assert result.status is Status.EPOCH_LIMIT
+    assert result.n_oracle_calls == np.ceil(7.5 * problem.n_blocks)
+    more = solve(problem, engine=pack, tol=0, max_epochs=10, start=result.state)
+    assert more.n_oracle_calls == 10 * problem.n_blocks
+    assert more.n_updates > result.n_updates
+    assert_sound(problem, more.state)
+
+
+def test_the_checkpoint_goes_on_elsewhere(pack, tmp_path):
+    problem, path = lasso(), tmp_path / "server.npz"
+    engine = Ray(n_workers=2, checkpoint=path, checkpoint_seconds=0.1)
+    result = solve(problem, engine=engine, tol=0, max_epochs=50)
+    state = State.load(path)
+    assert state.n_updates >= result.n_updates
+    rest = solve(problem, start=state, tol=1e-3, max_epochs=10**4)
+    assert rest.converged
+    assert rest.trace[0].epoch >= 50
+
+
+@pytest.mark.parametrize("averaging", [False, True])
+def test_a_check_is_spread_over_the_workers(pack, monkeypatch, averaging):
+    problem, passes = sleepy(5000), []
+    bound = Fleet.bound
+
+    def spy_on(self, exact, stop):
+        passes.append(bound(self, exact, stop))
+        return passes[-1]
+
+    monkeypatch.setattr(Fleet, "bound", spy_on)
+    how = {"tol": 0, "max_epochs": 5, "averaging": averaging}
+    result = solve(problem, engine=pack, **how)
+    assert len(passes) >= len(result.trace)
+    assert None not in passes
+    assert all(fault is None for _, fault in passes)
+    rest = solve(problem, start=result.state, tol=0, max_epochs=5)  # by one thread
+    close = {"rtol": 0, "atol": 1e-12}
+    np.testing.assert_allclose(rest.trace[0].objective, result.objective, **close)
+    if not result.averaged:
+        np.testing.assert_allclose(rest.trace[0].gap, result.gap, **close)
+
+
+class DeafWorker:
+    """A worker whose first answers never come."""
+
+    def __init__(self, deaf):
+        self.deaf, self.given = deaf, []
+
+    @property
+    def bound(self):
+        return self
+
+    def options(self, **how):
+        return self
+
+    def remote(self, problem, v, first, last):
+        self.given.append((first, last))
+        self.deaf -= 1
+        return self, (first, last), self.deaf >= 0
+
+
+def test_a_share_of_a_check_is_done_again_by_others(monkeypatch):
+    fleet = object.__new__(Fleet)
+    fleet.n_blocks, fleet.problem, fleet.seconds = 100, None, 1e-3
+    fleet.workers = [DeafWorker(0), DeafWorker(100)]
+    fleet.ray = SimpleNamespace(
+        put=lambda v: v,
+        wait=lambda calls, timeout: ([call for call in calls if not call[2]], None),
+    )
+    fleet._answer = lambda call: (float(sum(range(*call[1]))), None)
+    total, fault = fleet.bound(np.zeros(1), lambda: False)
+    assert (total, fault) == (sum(range(100)), None)
+    assert fleet.workers[1].given[0] in fleet.workers[0].given
+    assert fleet.bound(np.zeros(1), lambda: True) is None
+    fleet._answer = lambda call: (np.nan, (3, ValueError("no")))
+    assert fleet.bound(np.zeros(1), lambda: False)[1][0] == 3
+
+
+def test_data_may_stay_in_a_file(pack, tmp_path):
+    path = str(tmp_path / "matrices.npy")
+    rng = np.random.default_rng(0)
+    np.save(path, rng.normal(size=(2000, 5, 200)) / 2000)  # 16 MB
+    problem = from_file(path)
+    assert len(pickle.dumps(problem)) < 500  # the path, and who reads it
+    result = solve(problem, engine=pack, tol=1e-3, max_epochs=100, max_seconds=60)
+    assert result.converged
+    assert_sound(problem, result.state)
+
+
+# Who fails.
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("raises", "raised ValueError on block 7: there is no path"),
+        ("is nan", "on block 7"),
+    ],
+)
+def test_a_block_that_fails_on_a_worker_is_named(pack, tmp_path, kind, sentence):
+    flag = tmp_path / "flag"
+    problem = uncompiled(flag, kind)
+    begin = []
+
+    def callback(event):  # first at a check, which the driver makes
+        begin.append(time.monotonic())
+        flag.touch()
+
+    with pytest.raises(OracleError, match=sentence) as caught:
+        solve(problem, engine=pack, tol=0, max_epochs=np.inf, callback=callback,
+              max_seconds=60)  # fmt: skip
+    assert time.monotonic() - begin[0] < 10
+    assert caught.value.block == 7
+    assert_sound(problem, caught.value.state)
+    if kind == "raises":
+        assert "In a worker" in caught.value.__cause__.__notes__[0]
+
+
+# What is refused.
+
+
+def test_an_address_where_nobody_is():
+    begin = time.monotonic()
+    with pytest.raises(ConnectionError, match=r"nobody answers at 127\.0\.0\.1:1 "):
+        cluster.connect(ray, "127.0.0.1:1", None)
+    assert time.monotonic() - begin < 20
+    with pytest.raises(ValueError, match=r"address must be like '10\.0\.0\.1:6379'"):
+        cluster.connect(ray, "nowhere", None)
+
+
+def test_another_address_than_that_of_this_process(pack):
+    with pytest.raises(ValueError, match=r"is in the Ray cluster at .* already"):
+        solve(lasso(), engine=Ray(address="10.0.0.1:6379"))
+
+
+SILENT = """
+import socket, threading, time, wolfpack
+door = socket.create_server(("127.0.0.1", 0))
+address = "127.0.0.1:%d" % door.getsockname()[1]
+problem = wolfpack.group_fused_lasso(wolfpack.make_piecewise(n=20, d=2)[0], alpha=0.5)
+begin = time.monotonic()
+try:
+    wolfpack.solve(problem, engine=wolfpack.Ray(address=address))
+except ConnectionError as error:
+    print(time.monotonic() - begin < 25, str(error).startswith("cannot join"))
+"""
+
+
+@pytest.mark.slow
+def test_an_address_that_never_answers():
+    done = subprocess.run([sys.executable, "-c", SILENT], capture_output=True,
+                          text=True, timeout=80)  # fmt: skip
+    assert "True True" in done.stdout, done.stderr
+
+
+def test_ray_is_missing():
+    code = (
+        "import sys; sys.modules['ray'] = None; import wolfpack\n"
+        "Y = wolfpack.make_piecewise(n=20, d=2)[0]\n"
+        "problem = wolfpack.group_fused_lasso(Y, alpha=0.5)\n"
+        "try: wolfpack.solve(problem, engine=wolfpack.Ray())\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "Ray is not installed; pip install 'wolfpack[ray]'."
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ({"n_workers": 0}, "n_workers must be a positive integer or 'auto', not 0"),
+        ({"chunk": 1.5}, "chunk must be a positive integer or 'auto', not 1.5"),
+        ({"n_workers": True}, "n_workers must be"),
+        ({"checkpoint_seconds": 0}, "checkpoint_seconds must be positive, not 0"),
+    ],
+)
+def test_bad_arguments(how, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Ray(**how)
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ({"sampling": "gap"}, "Ray draws uniformly"),
+        ({"step": "exact"}, "use step='line', not 'exact'"),
+    ],
+)
+def test_what_a_cluster_cannot_do(how, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        solve(lasso(), engine=Ray(), **how)

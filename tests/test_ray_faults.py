@@ -1,0 +1,223 @@
+"""The cluster goes on whoever is killed, and leaves nobody behind."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from played import assert_sound, children, is_alive, lasso, sleepy
+
+from wolfpack import EngineError, Ray, State, Status, solve
+from wolfpack.engines import cluster
+from wolfpack.engines.fleet import Fleet
+
+ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wolfpack[ray]'")
+
+pytestmark = [
+    pytest.mark.timeout(200),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray's log files
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.skipif(
+        not Path("/proc/self/stat").exists(), reason="finds processes in /proc"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def local():
+    """A Ray of this module, of two cores."""
+    cluster.connect(ray, None, 2)
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    ray.shutdown()
+
+
+def kill_one(name):
+    found = [pid for pid, title in children(os.getpid()).items() if name in title]
+    assert found, f"there is no process {name}"
+    os.kill(random.choice(found), signal.SIGKILL)
+
+
+class Killer:
+    """A callback: it kills the next on its list every few seconds, then waits."""
+
+    def __init__(self, todo, seconds, tol):
+        self.todo, self.seconds, self.tol = [*todo], seconds, tol
+        self.last, self.calls = time.monotonic(), 0
+
+    def __call__(self, event):
+        calls = event.row.n_oracle_calls
+        due = time.monotonic() > self.last + self.seconds and calls > self.calls
+        if self.todo and due:
+            kill_one(self.todo.pop(0))
+            self.last, self.calls = time.monotonic(), calls
+        done = not self.todo and calls > self.calls + 3000
+        return done and event.checked and event.relative_gap <= self.tol
+
+
+def survive(todo, seconds, limit, n):
+    """Solve while somebody is killed; compare with one thread."""
+    problem, tol = lasso(n), 1e-3
+    reference = solve(problem, tol=tol, max_epochs=10**5, rng=0)
+    killer = Killer(todo, seconds, tol)
+    engine = Ray(n_workers=2, checkpoint_seconds=0.5)
+    result = solve(problem, engine=engine, tol=0, max_epochs=np.inf, callback=killer,
+                   max_seconds=limit)  # fmt: skip
+    assert result.status is Status.STOPPED, (killer.todo, result)
+    assert result.relative_gap <= tol
+    assert result.objective >= reference.lower_bound - 1e-9
+    assert result.lower_bound <= reference.objective + 1e-9
+    assert_sound(problem, result.state)
+    calls = [row.n_oracle_calls for row in result.trace]
+    assert calls == sorted(calls)
+    assert min(row.gap for row in result.trace) >= 0
+
+
+WORKER, SERVER = "ray::WorkerActor", "ray::ServerActor"
+
+
+def test_it_survives_the_death_of_worker_and_server(local):
+    survive([WORKER, SERVER, WORKER], seconds=1.5, limit=100, n=500)
+
+
+@pytest.mark.slow
+def test_it_survives_a_massacre(local):
+    survive([*[WORKER] * 5, SERVER, *[WORKER] * 5], seconds=3.0, limit=180, n=3000)
+
+
+def test_a_check_survives_the_death_of_a_worker(local, monkeypatch):
+    bound, passes = Fleet.bound, []
+
+    def bound_while_one_dies(self, exact, stop):
+        timer = threading.Timer(0.1, kill_one, [WORKER])
+        if not passes:
+            timer.start()
+        passes.append(bound(self, exact, stop))
+        return passes[-1]
+
+    monkeypatch.setattr(Fleet, "bound", bound_while_one_dies)
+    engine = Ray(n_workers=2)
+    result = solve(sleepy(5000), engine=engine, tol=0, max_epochs=3, max_seconds=100)
+    assert passes[0] is not None  # the workers made it among themselves
+    alone = solve(sleepy(0), tol=0, max_epochs=1, rng=0)
+    close = {"rtol": 0, "atol": 1e-12}
+    np.testing.assert_allclose(result.trace[0].gap, alone.trace[0].gap, **close)
+
+
+def dies_on_request(x, i, target, driver, flag):
+    if os.getpid() != driver and Path(flag).exists():
+        os._exit(1)
+    return x.sum(axis=0) - target
+
+
+@pytest.mark.slow
+def test_workers_that_only_die_end_the_run(local, tmp_path):
+    import wolfpack
+
+    flag = tmp_path / "flag"
+    problem = wolfpack.from_blocks(
+        np.zeros((8, 3)), dies_on_request, wolfpack.l2_ball(), quadratic=True,
+        args=(np.ones(3), os.getpid(), str(flag)),
+    )  # fmt: skip
+    with pytest.raises(EngineError, match="workers died before they sent anything"):
+        solve(problem, engine=Ray(n_workers=2), tol=0, max_epochs=np.inf,
+              callback=lambda event: flag.touch(), max_seconds=100)  # fmt: skip
+
+
+SCRIPT = """
+import sys, numpy as np, wolfpack
+sys.path.insert(0, {here!r})
+from played import lasso
+result = wolfpack.solve(lasso(), tol=0, max_epochs=np.inf,
+    engine=wolfpack.Ray(n_workers=2, checkpoint={path!r}, checkpoint_seconds=0.2),
+    callback=lambda event: print("alive", flush=True))
+print(result.status.name, result.n_updates > 0, result.gap < 38)
+"""
+
+
+def start_driver(path=None):
+    here = str(Path(__file__).parent)
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(here=here, path=path)], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    for _ in range(8):
+        assert process.stdout.readline() == "alive\n", process.stderr.read()
+    return process, children(process.pid)
+
+
+def assert_gone(below):
+    end = time.monotonic() + 30
+    while left := [name for pid, name in below.items() if is_alive(pid)]:
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
+
+
+def test_ctrl_c_leaves_no_process_behind():
+    process, below = start_driver()
+    assert any("raylet" in name for name in below.values())
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
+    rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert rest.splitlines()[-1] == "INTERRUPTED True True"
+    assert errors == ""
+    assert_gone(below)
+
+
+def test_another_driver_goes_on_from_the_checkpoint(tmp_path):
+    path = str(tmp_path / "server.npz")
+    process, below = start_driver(path)
+    process.kill()
+    process.communicate(timeout=60)
+    try:  # an agent of Ray's own takes its time, and does nothing meanwhile
+        assert_gone({pid: name for pid, name in below.items() if "Actor" in name})
+    finally:
+        for pid in filter(is_alive, below):
+            os.kill(pid, signal.SIGKILL)
+    state, problem = State.load(path), lasso()
+    assert state.n_updates > 0
+    assert_sound(problem, state)
+    result = solve(problem, start=state, tol=1e-3, max_epochs=10**5, rng=0)
+    assert result.converged
+    assert result.trace[0].epoch > 0
+
+
+LATE = """
+import sys, numpy as np, wolfpack
+sys.path.insert(0, {here!r})
+from played import lasso
+from ray.cluster_utils import Cluster
+one = {{"num_cpus": 1, "include_dashboard": False}}
+cluster = Cluster(initialize_head=True, head_node_args=one)
+node, seen = [], []
+
+def callback(event):
+    live, calls = event.live.n_workers, event.row.n_oracle_calls
+    if seen[-1:] != [live]:
+        seen.append(live)
+    if not node and calls > 500:
+        node.append(cluster.add_node(num_cpus=1))
+    if len(node) == 1 and live == 2:
+        cluster.remove_node(node[0], allow_graceful=False)
+        node.append(calls)
+    return len(node) == 2 and live == 1 and calls > node[1] + 5000
+
+result = wolfpack.solve(lasso(), engine=wolfpack.Ray(cluster.address), tol=0,
+    max_epochs=np.inf, max_seconds=120, callback=callback)
+print("found", result.status.name, seen[-3:], result.relative_gap < 1e-3)
+cluster.shutdown()
+"""
+
+
+def test_a_worker_comes_late_and_is_lost():
+    code = LATE.format(here=str(Path(__file__).parent))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          timeout=190)  # fmt: skip
+    assert "found STOPPED [1, 2, 1] True" in done.stdout, done.stdout + done.stderr
