@@ -90,8 +90,10 @@ def test_it_converges_to_the_optimum_of_serial(pack):
     assert_same_optimum(problem, result, reference)
 
 
-def test_the_lasso_reaches_its_known_optimum(pack):
-    result = solve(lasso(), engine=pack, tol=1e-3, max_epochs=10**5, max_seconds=60)
+@pytest.mark.parametrize("n_workers", [2, 4])
+def test_the_lasso_reaches_its_known_optimum(pack, n_workers):
+    engine = Ray(n_workers=n_workers)
+    result = solve(lasso(), engine=engine, tol=1e-3, max_epochs=10**5, max_seconds=60)
     assert result.converged
     assert -result.objective <= 22.827228
     assert -result.lower_bound >= 22.827208
