@@ -38,9 +38,10 @@ from wolfpack.steps import CONSTANT, OPEN_LOOP, line_search, open_loop
 from wolfpack.stores.atoms import has_room, prepare, spread
 
 MANY_SPINS = 4096
-# All T wait for the slowest at every meeting; where one of them naps, all wait for its
-# waking up. So they only yield, a few milliseconds long.
-BEFORE_NAP = 65536
+# Where everybody has a core, nobody naps: all would wait until it has woken up. They
+# yield, for a few milliseconds. Where there are more workers than cores, those who wait
+# soon leave theirs to the others.
+LONG_WAIT, SHORT_WAIT = 65536, 0
 
 
 class Round(NamedTuple):
@@ -58,9 +59,10 @@ class Round(NamedTuple):
     stamps: np.ndarray
     gamma: np.ndarray
     flags: np.ndarray  # of the barrier
+    patience: np.ndarray  # spins before somebody may nap there
 
     @classmethod
-    def create(cls, problem, tau: int, T: int) -> "Round":
+    def create(cls, problem, tau: int, T: int, n_cores: int) -> "Round":
         """Make the memory of T workers that solve `tau` blocks together."""
         shape, kind = problem.shared.shape, problem.shared.dtype
         n_rows = shape[0] if problem.touched is not None else 0
@@ -78,6 +80,7 @@ class Round(NamedTuple):
             stamps=zeros(n_rows, np.int64),
             gamma=zeros(1),
             flags=zeros(n_turns * T * APART, np.int64),
+            patience=np.array([LONG_WAIT if n_cores >= T else SHORT_WAIT]),
         )
 
 
@@ -200,7 +203,7 @@ def meet(now, team, me, T, meeting):
 
     In round r everybody tells the one 2^r places on. Returns False if one never comes.
     """
-    flags = now.flags
+    flags, patience = now.flags, now.patience[0]
     distance, turn = 1, 0
     while distance < T:
         other = (me + distance) % T
@@ -209,7 +212,7 @@ def meet(now, team, me, T, meeting):
         while load_acquire(flags, (turn * T + me) * APART) < meeting:
             if spins % MANY_SPINS == 0 and failed(team):
                 return False
-            relax(spins if spins > BEFORE_NAP else spins % PATIENCE)
+            relax(spins if spins > patience else spins % PATIENCE)
             spins += 1
         distance *= 2
         turn += 1

@@ -83,7 +83,9 @@ class SyncSession(Session):
 
     def __init__(self, problem, options, engine) -> None:
         super().__init__(problem, options, engine, min(engine.size, options.batch_size))
-        self.now = rounds.Round.create(problem, options.batch_size, self.n_workers)
+        self.now = rounds.Round.create(
+            problem, options.batch_size, self.n_workers, count_cores()
+        )
         self.mine = [
             rounds.Errand.create(problem, self.now, t) for t in range(self.n_workers)
         ]
