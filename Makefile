@@ -25,7 +25,7 @@ demo: $(VENV)/.demo  ## run the demonstration
 	@$(VENV)/bin/python -m wolfpack demo $(ARGS)
 
 test: $(VENV)/.test  ## run the tests; ARGS go to pytest
-	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/.lint  ## check style, formatting and types
 	@$(VENV)/bin/ruff check .
