@@ -213,7 +213,7 @@ def test_a_hard_oracle_leads_to_the_same_optimum(problem, bounds, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("chance", [0.25, (1.0, 0.1)])
+@pytest.mark.parametrize("chance", [0.25, (0.5, 0.1)])  # whoever gets a core
 def test_lost_answers_are_counted(problem, bounds, mode, chance):
     engine = Threads(2, mode=mode, return_probability=chance)
     result = solve(problem, engine=engine, tol=0, max_epochs=300, rng=0)
