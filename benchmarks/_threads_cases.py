@@ -1,8 +1,6 @@
-"""What `threads.py` is made of: its data, its clocks, and the table it fills."""
+"""What `threads.py` is made of: its data, its clocks, and the columns of its table."""
 
-import csv
 import importlib.metadata
-import json
 import math
 import multiprocessing
 import os
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from _book import say
 
 import wolfpack
 from wolfpack import Serial, Sync, Threads
@@ -55,52 +54,6 @@ RACE = (
     "case", "engine", "workers", "blocks", "seconds", "wall_seconds", "speedup",
     "wall_speedup", "passes", "steps_per_second", "gap", "status",
 )  # fmt: skip
-
-
-class Book:
-    """Prints rows as they are measured, and keeps them in a file at once."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "threads_machine.json").write_text(
-            json.dumps(machine(), indent=2) + "\n"
-        )
-        self._stream = (folder / "threads.csv").open("w", newline="")
-        self._writer = csv.DictWriter(self._stream, COLUMNS)
-        self._writer.writeheader()
-        self._section, self._shown = "", ()
-        self.headlines: list[str] = []
-
-    def begin(self, section: str, title: str, shown: Iterable[str]) -> None:
-        """Print the head of a table with these columns."""
-        self._section, self._shown = section, tuple(shown)
-        heads = (f"{name:{_width(name)}}" for name in self._shown)
-        say(f"\n{section}: {title}\n{' '.join(heads)}")
-
-    def add(self, **cells) -> None:
-        """Print a row and write it down; columns that are not shown are kept too."""
-        say(" ".join(_cell(name, cells.get(name)) for name in self._shown))
-        self._writer.writerow({"section": self._section, **cells})
-        self._stream.flush()
-
-    def headline(self, text: str) -> None:
-        """Keep a line for the summary."""
-        self.headlines.append(f"{self._section:10s} {text}")
-
-
-def say(text: str) -> None:
-    """Print at once."""
-    print(text, flush=True)
-
-
-def _width(name: str) -> str:
-    return COLUMNS[name].split(".")[0].rstrip("d")
-
-
-def _cell(name: str, value) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return f"{'-':{_width(name)}}"
-    return f"{value:{COLUMNS[name]}}"
 
 
 def machine() -> dict[str, object]:

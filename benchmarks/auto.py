@@ -19,7 +19,8 @@ import math
 import statistics
 from pathlib import Path
 
-from _threads_cases import Budget, machine, ocr, say, warm
+from _book import say
+from _threads_cases import Budget, machine, ocr, warm
 
 import wolfpack
 from wolfpack import Threads

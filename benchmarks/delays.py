@@ -28,14 +28,13 @@ and one for the server: workers beyond that are left out. Compiling is in no num
 """
 
 import argparse
-import csv
 import dataclasses
-import json
 import math
 from pathlib import Path
 
 import numpy as np
-from _threads_cases import machine, ocr, run_for, say, warm
+from _book import Book, say
+from _threads_cases import machine, ocr, run_for, warm
 
 import wolfpack
 from wolfpack import Delayed, Threads, theory
@@ -55,33 +54,12 @@ SECONDS = 25.0  # that a simulated cluster may take here
 STEP_SECONDS = 2e-6  # x (1 + tau): roughly an update of OCR words, on a busy core
 
 
-class Book:
-    """Prints rows as they are measured, and keeps them in a file at once."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._shown = folder, ()
-
-    def begin(self, section: str, title: str, *shown: str) -> None:
-        """Print the head of a table with these columns, and begin its file."""
-        facts = json.dumps(machine(), indent=2)
-        (self._folder / f"delays_{section}_machine.json").write_text(facts + "\n")
-        self._stream = (self._folder / f"delays_{section}.csv").open("w", newline="")
-        self._writer = csv.DictWriter(self._stream, shown)
-        self._writer.writeheader()
-        self._shown = shown
-        heads = (f"{name:{_width(name)}}" for name in shown)
-        say(f"\n{section}: {title}\n{' '.join(heads)}")
-
-    def add(self, **cells) -> None:
-        """Print a row and write it down."""
-        say(" ".join(f"{cells[name]:{COLUMNS[name]}}" for name in self._shown))
-        self._writer.writerow(cells)
-        self._stream.flush()
-
-
-def _width(name: str) -> str:
-    return COLUMNS[name].split(".")[0].rstrip("d")
+def begin(folder: Path, section: str, title: str, *shown: str) -> Book:
+    """Print the head of a table with these columns, and begin its file."""
+    formats = {name: COLUMNS[name] for name in shown}
+    book = Book(folder, f"delays_{section}", formats, machine())
+    book.begin(section, title, shown)
+    return book
 
 
 def updates_to_gap(problem, engine, step, gap, seeds, check_every) -> np.ndarray:
@@ -97,12 +75,12 @@ def updates_to_gap(problem, engine, step, gap, seeds, check_every) -> np.ndarray
     return np.array([result.n_updates for result in results], float)
 
 
-def run_figure(book, fast) -> None:
+def run_figure(folder, fast) -> None:
     """Figure 4: what the expected delay costs."""
     seeds, means = (5, (20,)) if fast else (20, (1, 2, 5, 10, 20))
     noisy, _, _ = wolfpack.make_piecewise(100, 10)
-    book.begin(
-        "figure", f"updates to gap 0.1, {seeds} seeds", "case", "step", "delay",
+    book = begin(
+        folder, "figure", f"updates to gap 0.1, {seeds} seeds", "case", "step", "delay",
         "mean_delay", "updates", "error", "ratio", "ratio_error",
     )  # fmt: skip
     worst = 0.0
@@ -129,12 +107,12 @@ def run_figure(book, fast) -> None:
     say(f"at worst {worst:.2f} times the updates without delay (the paper: below 2)")
 
 
-def run_collisions(book, fast) -> None:
+def run_collisions(folder, fast) -> None:
     """Proposition 1: calls per update of tau distinct blocks."""
     noisy, _, _ = wolfpack.make_piecewise(101, 2)
     problem = wolfpack.group_fused_lasso(noisy, 0.5)
-    book.begin(
-        "collisions", "oracle calls per update, n = 100", "workers", "blocks",
+    book = begin(
+        folder, "collisions", "oracle calls per update, n = 100", "workers", "blocks",
         "updates", "calls", "expected", "ratio",
     )  # fmt: skip
     for tau in (1, 2, 5, 10, 20, 50, 80, 100):
@@ -151,15 +129,15 @@ def run_collisions(book, fast) -> None:
         )  # fmt: skip
 
 
-def run_real(book, fast) -> None:
+def run_real(folder, fast) -> None:
     """Compare simulated and real seconds per pass, three times each."""
     problem = ocr(0.01)
     workers = [T for T in (1, 2, 4, 8, 14) if count_cores() > T]
     warm(problem, [Threads(1, "server"), Delayed(0), Delayed(workers=Workers(1))])
     Workers.measured(problem, 1, seconds=0.1)
-    book.begin(
-        "real", "seconds a pass over the OCR words, predicted and measured", "case",
-        "workers", "predicted", "measured", "ratio", "server",
+    book = begin(
+        folder, "real", "seconds a pass over the OCR words, predicted and measured",
+        "case", "workers", "predicted", "measured", "ratio", "server",
     )  # fmt: skip
     ratios = []
     for repeats in (HARDER, HARD):
@@ -195,11 +173,11 @@ def foretell(problem, T, repeats, p, like_here) -> tuple[float, float, float]:
     return predicted, real.seconds / real.epochs, utilisation
 
 
-def run_cluster(book, fast) -> None:
+def run_cluster(folder, fast) -> None:
     """Predict how long 1 to 1000 workers would take."""
     problem = ocr(0.01)
-    book.begin(
-        "cluster", "predicted seconds to gap 0.01 on the OCR words", "workers",
+    book = begin(
+        folder, "cluster", "predicted seconds to gap 0.01 on the OCR words", "workers",
         "blocks", "queue", "seconds", "passes", "gap", "mean_delay", "server",
         "standing",
     )  # fmt: skip
@@ -239,9 +217,8 @@ def main() -> None:
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--out", type=Path, default=here)
     asked = parser.parse_args()
-    book = Book(asked.out)
     for name in asked.sections.split(","):
-        SECTIONS[name](book, asked.fast)
+        SECTIONS[name](asked.out, asked.fast)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ messages   messages and atoms per second to one server, how busy it is and how l
 overhead   seconds a pass against `Threads(T, "server")` with as many workers
 straggler  seconds a pass of 8 workers, without and with one that is 10 times slower;
            and where the server waits for all of them, as the synchronous algorithm does
-knee       simulated, with the seconds of a message measured above: how many workers one
-           server can serve, if their messages hold 20 or 100 ms of oracle calls
+knee       simulated, with 0.45 ms of the server a message: how many workers one server
+           can serve, if their messages hold 20 or 100 ms of oracle calls
 
 Oracles are asleep, so that 8 workers fit on 2 cores and what is measured is the way of
 the messages. Prints each row as it is measured, and writes it to ray.csv; the machine's
@@ -22,15 +22,14 @@ import sys
 sys.path.append(sys.path.pop(0))  # this file is not the `ray` that others mean
 
 import argparse
-import csv
-import json
 import statistics
 import tempfile
 from pathlib import Path
 
 import _ray_cases as cases
 import ray
-from _threads_cases import machine, say
+from _book import Book
+from _threads_cases import machine
 
 import wolfpack
 from wolfpack import Delayed, Ray, Threads
@@ -45,35 +44,8 @@ COLUMNS = {
     "seconds_per_pass": ">16.4f", "threads": ">8.4f", "ratio": ">6.3f",
 }  # fmt: skip
 MESSAGE_SECONDS = 5e-4  # on its way
-SERVER_SECONDS = (
-    4.5e-4  # of the server: `messages` found 0.32 to 0.39 ms, on this thread
-)
-
-
-class Book:
-    """Prints rows as they are measured, and keeps them in a file at once."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        facts = {**machine(), "ray": ray.__version__}
-        (folder / "ray_machine.json").write_text(json.dumps(facts, indent=2) + "\n")
-        self._stream = (folder / "ray.csv").open("w", newline="")
-        self._writer = csv.DictWriter(self._stream, COLUMNS)
-        self._writer.writeheader()
-        self._section, self._shown = "", ()
-
-    def begin(self, section: str, title: str, *shown: str) -> None:
-        """Print the head of a table with these columns."""
-        self._section, self._shown = section, shown
-        widths = (COLUMNS[name].split(".")[0].rstrip("d") for name in shown)
-        heads = (f"{name:{width}}" for name, width in zip(shown, widths, strict=True))
-        say(f"\n{section}: {title}\n{' '.join(heads)}")
-
-    def add(self, **cells) -> None:
-        """Print a row and write it down."""
-        say(" ".join(f"{cells[name]:{COLUMNS[name]}}" for name in self._shown))
-        self._writer.writerow({"section": self._section, **cells})
-        self._stream.flush()
+# Of the server; `messages` finds 0.32 to 0.39 ms for the one thread that takes them.
+SERVER_SECONDS = 4.5e-4
 
 
 def run_messages(book, fast) -> None:
@@ -82,8 +54,8 @@ def run_messages(book, fast) -> None:
     ocr = wolfpack.chain_ssvm(data.X, data.y, alpha=0.01)
     nap = cases.asleep(1000, 1000)
     book.begin(
-        "messages", "to one server", "case", "workers", "chunk", "messages_per_second",
-        "atoms_per_second", "server", "server_ms", "bytes_per_atom", "delay",
+        "messages", "to one server", ("case", "workers", "chunk", "messages_per_second",
+        "atoms_per_second", "server", "server_ms", "bytes_per_atom", "delay"),
     )  # fmt: skip
     for case, problem, T, chunk in (
         ("OCR, as many as can be", ocr, 2, 1),
@@ -107,8 +79,8 @@ def run_overhead(book, fast) -> None:
     """Compare with threads."""
     T = count_cores()
     book.begin(
-        "overhead", "seconds a pass, and over those of threads", "case", "workers",
-        "chunk", "seconds_per_pass", "threads", "ratio",
+        "overhead", "seconds a pass, and over those of threads", ("case", "workers",
+        "chunk", "seconds_per_pass", "threads", "ratio"),
     )  # fmt: skip
     for case, micros, n in (("oracle 1 ms", 1000, 1000), ("oracle 10 ms", 10_000, 200)):
         problem, spell = cases.asleep(n, micros), 5 if fast else 12
@@ -125,8 +97,8 @@ def run_straggler(book, fast) -> None:
     n, micros, T, chunk = 1000, 1000, 8, 20
     spell, rounds = (5, 20) if fast else (12, 60)
     book.begin(
-        "straggler", "seconds a pass, 8 workers, oracle 1 ms", "case", "workers",
-        "chunk", "seconds_per_pass", "ratio",
+        "straggler", "seconds a pass, 8 workers, oracle 1 ms", ("case", "workers",
+        "chunk", "seconds_per_pass", "ratio"),
     )  # fmt: skip
     for name, measure in (
         ("asynchronous", lambda problem: n / cases.run_for(problem, Ray(None, T, chunk),
@@ -153,8 +125,8 @@ def run_knee(book, fast) -> None:
     """Find where one server is too busy, by simulation: a message is a block here."""
     problem = wolfpack.group_fused_lasso(wolfpack.make_piecewise(1001, 10)[0], 0.5)
     book.begin(
-        "knee", "simulated: messages per second", "case", "workers",
-        "messages_per_second", "server", "ratio",
+        "knee", "simulated: messages per second", ("case", "workers",
+        "messages_per_second", "server", "ratio"),
     )  # fmt: skip
     for work in (0.02, 0.1):
         for T in (8, 16, 32, 64, 128, 256, 512)[: 3 if fast else 7]:
@@ -191,7 +163,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=here)
     asked = parser.parse_args()
     cluster.connect(ray, None, count_cores())
-    book = Book(asked.out)
+    facts = {**machine(), "ray": ray.__version__}
+    book = Book(asked.out, "ray", COLUMNS, facts)
     for name in asked.sections.split(","):
         SECTIONS[name](book, asked.fast)
     ray.shutdown()

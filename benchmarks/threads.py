@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from _book import Book, say
 from _threads_cases import (
     APART,
+    COLUMNS,
     RACE,
-    Book,
     Budget,
     conll,
     every_engine,
@@ -38,7 +39,6 @@ from _threads_cases import (
     optima,
     rates_apart,
     run_for,
-    say,
     speech,
     time_to_gap,
     warm,
@@ -361,7 +361,7 @@ def main() -> None:
             f"no section {', '.join(unknown)}; there are {', '.join(SECTIONS)}"
         )
     workers = sorted({int(T) for T in options.workers.split(",")})
-    book = Book(options.out)
+    book = Book(options.out, "threads", COLUMNS, machine())
     say("\n".join(f"{name}: {fact}" for name, fact in machine().items()))
     for name in chosen:
         seconds = BUDGETS[name] * (0.35 if options.fast else 1.0)
