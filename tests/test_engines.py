@@ -220,7 +220,7 @@ def test_the_optimum_is_the_same(name, kind, T):
 
 @pytest.mark.parametrize("batch", [1, None])
 @pytest.mark.parametrize("T", [2, 5])
-def test_a_large_v_is_merged_by_stripes(T, batch, monkeypatch):
+def test_a_large_v_is_merged_by_stripes(T, batch, data_home, monkeypatch):
     monkeypatch.setattr("wolfpack.engines.threads.STRIPED_BYTES", 0)
     problem, goal = problem_of("ocr"), PROBLEMS["ocr"][1]
     assert problem.shared.size > 2 * STRIPE
