@@ -1,5 +1,7 @@
 """The server of a cluster without a cluster: messages in, versions of v out."""
 
+import pickle
+
 import helpers
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from wolfpack.engines.messages import (
     Chunk,
     Format,
     pack_words,
+    portable,
     read_v,
     read_words,
 )
@@ -214,12 +217,21 @@ def test_what_raises_stops_it():
     block, error = service.error
     assert block in (3, 7)
     assert str(error) == "there is no slope"
+    assert error.__notes__[0].startswith("On the server:\nTraceback")
     assert not service.is_open
     service.fail(9, ValueError("later"))
     assert service.error[0] == block  # the first one counts
     spy.set_fault(problem, spy.NEVER)
     service.rebuild()
     spy.assert_sound(problem, service.state)
+
+
+def test_an_error_that_cannot_travel_is_told():
+    error = ValueError("no path", lambda: 0)
+    found = pickle.loads(pickle.dumps(portable(error, "In a worker")))
+    assert type(found) is RuntimeError
+    assert str(found).startswith("ValueError: ('no path', <function")
+    assert "no path" in found.__notes__[0]
 
 
 def test_it_stops_at_the_last_call():

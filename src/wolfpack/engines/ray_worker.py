@@ -6,9 +6,7 @@ Ray starts it again and calls `work` again.
 """
 
 import contextlib
-import pickle
 import time
-import traceback
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from wolfpack.engines.messages import (
     Chunk,
     Format,
     pack_words,
+    portable,
     read_only,
     read_v,
     read_words,
@@ -28,6 +27,7 @@ from wolfpack.engines.messages import (
 TRIAL_SECONDS = 0.005  # of oracle calls, to tell how long one takes
 IDLE_SECONDS = 0.005  # a worker looks again whether there is work
 GIVE_UP_SECONDS = 120.0  # without an answer, and a worker returns
+WHERE = "In a worker"
 
 
 class Post:
@@ -98,7 +98,7 @@ class Post:
         from ray.exceptions import RayError
 
         with contextlib.suppress(RayError):
-            ray.get(self.server.fail.remote(block, portable(error)))
+            ray.get(self.server.fail.remote(block, portable(error, WHERE)))
 
 
 class WorkerActor:
@@ -181,7 +181,7 @@ class WorkerActor:
                 problem.data, exact, shared, first, last, atom, current, problem.work()
             )
         except Exception as error:
-            return np.nan, (int(current[0]), portable(error))
+            return np.nan, (int(current[0]), portable(error, WHERE))
         return float(least), None
 
     def _load(self, problem: list) -> None:
@@ -189,14 +189,3 @@ class WorkerActor:
             found = fetch(problem)
             self.kernels, self.memory = found.kernels(), found.work()
             self.problem = found
-
-
-def portable(error: Exception) -> Exception:
-    """Return an error that other processes can read, with its traceback as a note."""
-    trace = "".join(traceback.format_exception(error))
-    try:
-        error = pickle.loads(pickle.dumps(error.with_traceback(None)))
-    except Exception:
-        error = RuntimeError(f"{type(error).__name__}: {error}")
-    error.add_note(f"In a worker:\n{trace}")
-    return error

@@ -18,7 +18,7 @@ from wolfpack._compile import entry
 from wolfpack._memory import zeros
 from wolfpack._slots import HAS_CONTAINS, contains, oracle
 from wolfpack.engines.desk import Desk, clear_desk, is_complete, step_together, take
-from wolfpack.engines.messages import Chunk
+from wolfpack.engines.messages import Chunk, portable
 from wolfpack.engines.serial import (
     CALLS,
     CURRENT,
@@ -158,7 +158,8 @@ class Service:
             self.ended = self._take(chosen, atoms, min(chunk.version, self.version))
         except Exception as error:
             complete = self.desk.count[0] == self.desk.chosen.size
-            self.fail(self.tally[AT] if complete else self.state.counts[CURRENT], error)
+            block = self.tally[AT] if complete else self.state.counts[CURRENT]
+            self.fail(block, portable(error, "On the server"))
 
     def _take(self, chosen: np.ndarray, atoms: np.ndarray, version: int) -> int:
         first, state = 0, self.state
