@@ -22,7 +22,7 @@ array([ 1. ,  9.2, 50.3])
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,12 +30,18 @@ from numpy.typing import ArrayLike
 from wolfpack._constants import (
     Constants,
     fused_lasso_constants,
-    known,
-    measure_constants,
     multiclass_constants,
     require,
-    sample_constants,
+    sizes,
 )
+from wolfpack._examples import (
+    Comparison,
+    comparison_table,
+    example_fused_lasso,
+    example_multiclass,
+    example_svm,
+)
+from wolfpack._sampled import measure_constants, sample_constants
 
 __all__ = [
     "Comparison",
@@ -110,7 +116,7 @@ def open_loop_steps(k: ArrayLike, n_blocks: ArrayLike, batch_size: ArrayLike) ->
     >>> open_loop_steps([0, 10, 110], n_blocks=50, batch_size=10)
     array([1.        , 0.90909091, 0.09009009])
     """
-    n, tau = _sizes(n_blocks, batch_size)
+    n, tau = sizes(n_blocks, batch_size)
     k = require("k", k, 0)
     return np.minimum(1.0, 2.0 * n * tau / (tau**2 * k + 2.0 * n))
 
@@ -128,7 +134,7 @@ def start_weight(n_blocks: ArrayLike, batch_size: ArrayLike) -> Any:
     >>> start_weight(100, [1, 4, 16, 100]).round(2)
     array([1.  , 1.2 , 3.09, 1.  ])
     """
-    n, tau = _sizes(n_blocks, batch_size)
+    n, tau = sizes(n_blocks, batch_size)
     with np.errstate(divide="ignore"):
         a = np.maximum(1.0, -(tau**2) / (2.0 * n * np.log1p(-tau / n)))
     return a * np.exp(1.0 / a - 1.0)
@@ -171,7 +177,7 @@ class Rates:
 
     def __post_init__(self) -> None:
         """Refuse what no problem has."""
-        _sizes(self.n_blocks, self.batch_size)
+        sizes(self.n_blocks, self.batch_size)
         for name in ("curvature", "first", "oracle_error"):
             require(name, getattr(self, name), 0)
 
@@ -195,7 +201,7 @@ class Rates:
         h_(k+1) <= (1 - gamma tau / n) h_k + gamma^2 (1 + delta) C_f^tau / 2 with steps
         clipped to 1. Proved whatever `clipped` says, and the sharpest bound here.
         """
-        n, tau = _sizes(self.n_blocks, self.batch_size)
+        n, tau = sizes(self.n_blocks, self.batch_size)
         bend = self._bend() / 2.0
         bounds = [np.broadcast_arrays(np.asarray(self.first, float), n, tau, bend)[0]]
         for k in range(int(require("n_updates", n_updates, 0))):
@@ -223,7 +229,7 @@ class Rates:
 
     def _constants(self, *, gap: bool) -> tuple[np.ndarray, np.ndarray, Any]:
         """Return n, tau and C of Theorem 1."""
-        n, tau = _sizes(self.n_blocks, self.batch_size)
+        n, tau = sizes(self.n_blocks, self.batch_size)
         weight = start_weight(n, tau) if self.clipped else 1.0
         if gap and self.clipped:
             weight = np.maximum(weight, (1.0 - tau / n) * tau / 3.0)
@@ -292,7 +298,7 @@ def bounded_delay_error(
     >>> float(bounded_delay_error(10, 1000, 1, 9.0, **sizes))
     54.0
     """
-    n, tau = _sizes(n_blocks, batch_size)
+    n, tau = sizes(n_blocks, batch_size)
     load = tau * require("max_delay", max_delay, 0)
     return load_factor(n, load) * _error_per_move(
         tau, curvature, lipschitz, diameter_one, ("delayed", diameter_delayed)
@@ -336,7 +342,7 @@ def expected_calls(n_blocks: int, batch_size: ArrayLike) -> Any:
     >>> expected_calls(100, [1, 10, 50]).round(2)
     array([ 1.  , 10.48, 68.82])
     """
-    n, tau = _sizes(n_blocks, batch_size)
+    n, tau = sizes(n_blocks, batch_size)
     if n.ndim:
         raise ValueError(f"n_blocks must be one number, but is {n_blocks!r}.")
     sums = np.cumsum(n / (n - np.arange(int(tau.max()))))
@@ -355,131 +361,10 @@ def double_calls_risk(n_blocks: ArrayLike, batch_size: ArrayLike) -> Any:
     >>> double_calls_risk(100, [10, 50, 90]).round(4)
     array([0.0014, 0.0305, 1.    ])
     """
-    n, tau = _sizes(n_blocks, batch_size)
+    n, tau = sizes(n_blocks, batch_size)
     part = tau / n
     slack = np.maximum(0.0, 1.0 - np.exp(-2.0 * part) - part)
     return np.exp(-n / part * slack**2)
-
-
-class Comparison(NamedTuple):
-    """One row of `comparison_table`.
-
-    Examples
-    --------
-    >>> comparison_table([1.0, 3.0], radius=1.0, batch_size=1, k=4)[2].method
-    'AP-BCD'
-    """
-
-    method: str
-    rate: str
-    value: Any
-    source: str
-
-
-def comparison_table(
-    lipschitz: ArrayLike, radius: float, batch_size: ArrayLike, k: ArrayLike
-) -> list[Comparison]:
-    """Compare with parallel coordinate descent, up to constants (Appendix D.4).
-
-    The table assumes mu = O(B / tau). Its first row also needs blocks of about the same
-    diameter, R / sqrt(n): Theorem 1 has n^2 B, and the appendix shows B <= E(L_i) R^2,
-    which is n times too much for that row.
-
-    Parameters
-    ----------
-    lipschitz : array of n
-        L_i of the partial gradient of each block.
-    radius : float
-        R, the largest |x - x*|.
-    batch_size, k : array_like
-        tau, and updates of tau oracle calls each.
-
-    Returns
-    -------
-    list of Comparison
-        `pandas.DataFrame(rows)` makes a table of it.
-
-    Examples
-    --------
-    >>> for row in comparison_table([1.0, 3.0], radius=1.0, batch_size=1, k=4):
-    ...     print(f"{row.method:8} {row.rate:22} {row.value}")
-    AP-BCFW  n E(L_i) R^2 / (tau k) 1.0
-    P-BCD    n E(L_i) R^2 / (tau k) 1.0
-    AP-BCD   n max L_i R^2 / (tau k) 1.5
-    """
-    L = np.atleast_1d(require("lipschitz", lipschitz, 0))
-    n, tau = _sizes(L.size, batch_size)
-    unit = n * require("radius", radius, 0) ** 2 / tau / require("k", k, 1)
-    mean, largest = "n E(L_i) R^2 / (tau k)", "n max L_i R^2 / (tau k)"
-    return [
-        Comparison("AP-BCFW", mean, unit * L.mean(), "Theorem 1"),
-        Comparison("P-BCD", mean, unit * L.mean(), "Richtarik, Takac: Theorem 19"),
-        Comparison("AP-BCD", largest, unit * L.max(), "Liu et al.: Theorem 3"),
-    ]
-
-
-def example_multiclass(n_blocks: int, n_features: int, alpha: float) -> Constants:
-    """Return Example 1: multiclass, unit vectors at random, tau distinct classes.
-
-    B = 2 / (n^2 lambda), mu <= sqrt(20 log d / d) B, for all pairs of classes with high
-    probability. Pairs of the same class are left out, so this is for tau <= K only;
-    `multiclass_constants` has them. The example's C_f^tau is 4 times less than
-    Theorem 3's and true all the same: differences of two atoms are no longer than an
-    atom here. Its condition should read d >= tau^2 C log d.
-
-    Examples
-    --------
-    >>> example_multiclass(n_blocks=100, n_features=1000, alpha=0.01).boundedness
-    0.02
-    """
-    n, d = require("n_blocks", n_blocks, 1), require("n_features", n_features, 2)
-    B = float(2.0 / (n**2 * require("alpha", alpha, 0, open_end=True)))
-    return known(
-        B, float(min(1.0, np.sqrt(20.0 * np.log(d) / d))) * B, source="Example 1"
-    )
-
-
-def example_fused_lasso(n_rows: int, n_columns: int, alpha: float) -> Constants:
-    """Return Example 2: group fused lasso, B <= 2 lambda^2 d, mu_ij <= lambda^2 d.
-
-    mu is their mean over all pairs, 2 lambda^2 d / (n - 1), as in the example's proof.
-    `fused_lasso_constants` are the exact ones, d times less for q = 2. The example's
-    C_f^tau <= 4 tau lambda^2 d leaves Theorem 3's factor 4 out and is too small for
-    d < 4: with d = 1 already C_f^1 is 8 lambda^2.
-
-    Examples
-    --------
-    >>> example_fused_lasso(n_rows=101, n_columns=10, alpha=0.5)[:2]
-    (5.0, 0.05)
-    """
-    exact = fused_lasso_constants(n_rows, n_columns, alpha)
-    d = float(n_columns)
-    return known(d * exact.boundedness, d * exact.incoherence, source="Example 2")
-
-
-def example_svm(n_blocks: int, radius: float, alpha: float) -> Constants:
-    """Return Example 3: any structural SVM, B, mu <= R^2 / (lambda n^2).
-
-    `radius` is R, the largest |psi_i(y)|. With mu = B larger batches gain nothing.
-
-    Examples
-    --------
-    >>> example_svm(n_blocks=10, radius=2.0, alpha=1.0)[:2]
-    (0.04, 0.04)
-    """
-    n, R = require("n_blocks", n_blocks, 1), require("radius", radius, 0)
-    B = float(R**2 / (n**2 * require("alpha", alpha, 0, open_end=True)))
-    return known(B, B, source="Example 3")
-
-
-def _sizes(n_blocks: ArrayLike, batch_size: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    n, tau = require("n_blocks", n_blocks, 1), require("batch_size", batch_size, 1)
-    if (n % 1).any() or (tau % 1).any() or (tau > n).any():
-        raise ValueError(
-            "batch_size must be a whole number from 1 to n_blocks, but is "
-            f"{batch_size!r} with n_blocks {n_blocks!r}."
-        )
-    return n, tau
 
 
 def _whole(count: Any, least: int) -> Any:

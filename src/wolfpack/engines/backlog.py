@@ -171,17 +171,7 @@ def run_late(
             marks[N_FREE] += 1
         if desk.count[0] > 0:
             gamma = step_together(
-                data,
-                shared,
-                blocks,
-                average,
-                desk,
-                tally,
-                sums,
-                work,
-                plan,
-                False,
-                k,
+                data, shared, blocks, average, desk, tally, sums, work, plan, False, k
             )
             if not gamma >= 0.0:
                 counts[CURRENT] = tally[AT]

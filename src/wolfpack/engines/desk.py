@@ -3,7 +3,7 @@
 It takes messages {i, s_(i)} one by one until it has tau disjoint blocks (a block that
 comes twice overwrites, which is counted; one older than half of all versions is
 dropped), and then makes one step with them. `server` feeds it from a ring in shared
-memory, `simulation` from a simulated network.
+memory, `simulation` from a simulated network, `service` from a real one.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,15 @@ import numpy as np
 from wolfpack._compile import jit
 from wolfpack._memory import zeros
 from wolfpack._slots import slope
-from wolfpack.engines.serial import apply, meet_rows
+from wolfpack.engines.serial import (
+    CURRENT,
+    DONE,
+    GROW,
+    NOT_A_NUMBER,
+    UPDATES,
+    apply,
+    meet_rows,
+)
 from wolfpack.engines.workers import (
     AT,
     COLLISIONS,
@@ -26,7 +34,7 @@ from wolfpack.engines.workers import (
     note_delay,
 )
 from wolfpack.steps import CONSTANT, OPEN_LOOP, line_search, open_loop
-from wolfpack.stores.atoms import move, prepare, spread
+from wolfpack.stores.atoms import has_room, move, prepare, spread
 
 
 class Desk(NamedTuple):
@@ -133,3 +141,20 @@ def step_together(
     for j in range(count):
         move(blocks, chosen[j], atoms[j], gamma * gammas[j])
     return gamma
+
+
+@jit
+def finish(data, shared, blocks, average, desk, counts, tally, sums, work, plan):
+    """Make one update of the blocks that are here; return DONE, or why it cannot."""
+    if not has_room(blocks, desk.chosen.size):
+        return GROW
+    k = counts[UPDATES]
+    gamma = step_together(
+        data, shared, blocks, average, desk, tally, sums, work, plan, False, k
+    )
+    if not gamma >= 0.0:
+        counts[CURRENT] = tally[AT]
+        return NOT_A_NUMBER
+    counts[UPDATES] = k + 1
+    clear_desk(desk, tally)
+    return DONE

@@ -17,7 +17,7 @@ import numpy as np
 from wolfpack._compile import entry
 from wolfpack._memory import zeros
 from wolfpack._slots import HAS_CONTAINS, contains, oracle
-from wolfpack.engines.desk import Desk, clear_desk, is_complete, step_together, take
+from wolfpack.engines.desk import Desk, finish, is_complete, take
 from wolfpack.engines.messages import Chunk, portable
 from wolfpack.engines.serial import (
     CALLS,
@@ -25,12 +25,10 @@ from wolfpack.engines.serial import (
     DONE,
     GROW,
     INFEASIBLE,
-    NOT_A_NUMBER,
     UPDATES,
 )
 from wolfpack.engines.workers import AT, HISTOGRAM, LOST, N_DELAYS
 from wolfpack.gap import least_value
-from wolfpack.stores.atoms import has_room
 
 
 @entry
@@ -53,35 +51,19 @@ def take_chunk(
     """Take messages from `first` on; return why it ended, and at which message."""
     message = first
     while True:
-        k = counts[UPDATES]
         if is_complete(desk):
-            if not has_room(blocks, desk.chosen.size):
-                return GROW, message
-            gamma = step_together(
-                data,
-                shared,
-                blocks,
-                average,
-                desk,
-                tally,
-                sums,
-                work,
-                plan,
-                False,
-                k,
+            ended = finish(
+                data, shared, blocks, average, desk, counts, tally, sums, work, plan
             )
-            if not gamma >= 0.0:
-                counts[CURRENT] = tally[AT]
-                return NOT_A_NUMBER, message
-            counts[UPDATES] = k + 1
-            clear_desk(desk, tally)
-            continue
+            if ended != DONE:
+                return ended, message
         if message == chosen.size:
             return DONE, message
         i, atom = chosen[message], atoms[message]
         counts[CURRENT] = i
         if HAS_CONTAINS and not contains(data, i, atom):
             return INFEASIBLE, message
+        k = counts[UPDATES]
         take(desk, tally, i, atom, 1.0, k - version, k)
         counts[CALLS] += 1
         message += 1

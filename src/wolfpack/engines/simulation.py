@@ -13,19 +13,16 @@ from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
 from wolfpack._memory import zeros
 from wolfpack._slots import HAS_CONTAINS, contains
-from wolfpack.engines.desk import clear_desk, is_complete, step_together, take
+from wolfpack.engines.desk import finish, is_complete, take
 from wolfpack.engines.serial import (
     CALLS,
     CURRENT,
     DONE,
-    GROW,
     INFEASIBLE,
-    NOT_A_NUMBER,
     UPDATES,
     aim,
 )
-from wolfpack.engines.workers import AT, LOST
-from wolfpack.stores.atoms import has_room
+from wolfpack.engines.workers import LOST
 
 NOBODY = 17  # why `simulate` returned: all workers have failed
 # What a worker is at: about to come, at a subproblem, before a full queue, gone.
@@ -147,27 +144,12 @@ def simulate(
         if turn <= when[w]:  # the server
             clock[NOW] = turn
             if ends[STEPPING]:
-                if not has_room(blocks, desk.chosen.size):
-                    return GROW
-                gamma = step_together(
-                    data,
-                    shared,
-                    blocks,
-                    average,
-                    desk,
-                    tally,
-                    sums,
-                    work,
-                    plan,
-                    False,
-                    counts[UPDATES],
+                ended = finish(
+                    data, shared, blocks, average, desk, counts, tally, sums, work, plan
                 )
-                if not gamma >= 0.0:
-                    counts[CURRENT] = tally[AT]
-                    return NOT_A_NUMBER
-                counts[UPDATES] += 1
+                if ended != DONE:
+                    return ended
                 ends[STEPPING] = 0
-                clear_desk(desk, tally)
                 continue
             take_next(cluster, costs, desk, counts, tally)
             continue
