@@ -583,15 +583,14 @@ def test_the_averaged_solution_is_the_average():
     assert np.abs(mean - result.state.blocks.points).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", ["curvature", "prepare", "spread"])
-def test_check_holds_the_fused_step_against_the_rest(name):
+def test_check_holds_the_fused_step_against_the_rest():
     words = wolfpack.load_dates(n_train=4, n_test=1)[0]
     problem = wolfpack.chain_ssvm(words.X, words.y, alpha=0.1)
     check(problem)
-    wrong = twice(getattr(problem, name))
-    problem = dataclasses.replace(problem, **{name: numba.njit(wrong)})
-    with pytest.raises(ProblemError, match=f"{name} .*"):
-        check(problem)
+    for name in ("curvature", "prepare", "spread"):
+        wrong = twice(getattr(problem, name))
+        with pytest.raises(ProblemError, match=f"{name} .*"):
+            check(dataclasses.replace(problem, **{name: numba.njit(wrong)}))
 
 
 def twice(good):
