@@ -2,17 +2,19 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import time
 import types
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
 import wolfpack
-from wolfpack import _compile
+from wolfpack import _compile, steps
 
 SCRIPT = """
 import json
@@ -168,6 +170,21 @@ def test_an_edit_is_what_runs(project):
     answer, hits, misses = run_script(project, both, HELPER.replace("n 1.0", "n 5.0"))
     assert answer == pytest.approx(30.0, abs=1e-3)
     assert (hits, misses) == (0, 1)
+
+
+def test_python_may_call_what_has_no_wrapper():
+    @_compile.jit
+    def double(x):
+        return 2 * x
+
+    @numba.njit
+    def outer(x):
+        return double(x) + 1
+
+    assert (outer(4), double(4), double(0.5)) == (9, 8, 1.0)
+    again = pickle.loads(pickle.dumps(steps.open_loop))
+    assert isinstance(again, _compile.Inner)
+    assert again(10, 1, 3) == steps.open_loop(10, 1, 3)
 
 
 def test_the_key_covers_what_the_loops_import(monkeypatch):

@@ -29,6 +29,7 @@ import numba
 import numba.extending
 import numpy as np
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import CPUDispatcher
 
 # Fused multiply-add and nothing else: `nnan` would delete the loops' tests for NaN, and
 # `reassoc` would let each compilation sum in an order of its own.
@@ -40,7 +41,28 @@ _OPTIONS = {
     "error_model": "numpy",
     "fastmath": FASTMATH,
 }
-jit = numba.njit(**_OPTIONS)
+_INNER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+class Inner(CPUDispatcher):
+    """What compiled code calls: without the wrappers that other callers need.
+
+    To compile the wrappers took a third of all time, and Numba crashes where they are
+    missed: a call from Python goes to a twin that has them.
+    """
+
+    def __call__(self, *args: Any) -> Any:
+        """Compile, or find, the twin, and call it."""
+        return self._twin(*args)
+
+    @functools.cached_property
+    def _twin(self) -> Any:
+        return numba.njit(**_OPTIONS)(self.py_func)
+
+
+def jit(function: Callable) -> Any:
+    """Compile what other compiled functions call."""
+    return Inner(function, targetoptions={"nopython": True, **_INNER})
 
 
 def entry(function: Callable) -> Any:
@@ -49,7 +71,7 @@ def entry(function: Callable) -> Any:
     With all that it calls, which is `jit`. Here, beside the sources, nothing is kept:
     they may lie where nobody may write.
     """
-    dispatcher: Any = jit(function)
+    dispatcher: Any = numba.njit(**_OPTIONS)(function)
     dispatcher.is_entry = True
     return dispatcher
 

@@ -21,14 +21,14 @@ from wolfpack.problem import OPTIONAL, REQUIRED, Problem, ProblemError
 def check(problem: Problem) -> None:
     """Raise `ProblemError` if a function of `problem` misbehaves on its data."""
     _check_arrays(problem)
-    functions = {}
+    functions, copies = {}, {}
     for name in REQUIRED + OPTIONAL:
         function = getattr(problem, name)
         if function is None and name in REQUIRED:
             raise ProblemError(f"{name} is missing: a Problem needs {_list(REQUIRED)}.")
         if function is not None:
             _check_signature(name, function)
-            functions[name] = bounds_checked(function)
+            functions[name] = with_bounds(function, copies)
     if (problem.prepare is None) != (problem.spread is None):
         raise ProblemError("prepare and spread belong together: give both or none.")
     n = problem.n_blocks
@@ -267,14 +267,8 @@ class _Block:
             raise ProblemError(f"On block {self.i} {text}; they must be equal.")
 
 
-def bounds_checked(function: Callable) -> Callable:
+def with_bounds(function: Any, done: dict[int, Any]) -> Any:
     """Compile a user's function, and those of the user's it calls, with checks."""
-    if not _compile.is_compiled(function):
-        return function
-    return _with_bounds(function, {})
-
-
-def _with_bounds(function: Any, done: dict[int, Any]) -> Any:
     if not _compile.is_compiled(function):
         return function
     python = function.py_func
@@ -285,9 +279,9 @@ def _with_bounds(function: Any, done: dict[int, Any]) -> Any:
         space = dict(python.__globals__)
         for name in python.__code__.co_names:
             if name in space:
-                space[name] = _with_bounds(space[name], done)
+                space[name] = with_bounds(space[name], done)
         cells = tuple(
-            types.CellType(_with_bounds(cell.cell_contents, done))
+            types.CellType(with_bounds(cell.cell_contents, done))
             for cell in python.__closure__ or ()
         )
         copy = types.FunctionType(
