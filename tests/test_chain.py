@@ -1,6 +1,7 @@
 """The chain SVM against brute force over all labellings, and on the OCR words."""
 
 import itertools
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -155,6 +156,41 @@ def test_the_fused_step_is_add_and_score_along_s_minus_x(unit):
             assert linear == pytest.approx(0.7 * dense.c[i] @ (s - x[i]), abs=1e-6)
             bend = problem.curvature(*args, work)
             assert bend == pytest.approx(0.3 * move @ move, abs=1e-5)
+
+
+def test_the_oracle_stands_that_v_changes_meanwhile():
+    X, y = random_chains(np.random.default_rng(0), 40, 20, [30])
+    problem = wolfpack.chain_ssvm(X, y, 0.3, n_labels=20)
+    data, loops, work = problem.data, problem.kernels(), problem.work()
+    rng = np.random.default_rng(1)
+    v = rng.normal(size=problem.shared.shape).astype(problem.shared.dtype)
+    blocks, current = np.arange(40), np.zeros(1, np.int64)
+    quiet, atoms = (
+        np.zeros((40, problem.atom_size), problem.start.dtype) for _ in range(2)
+    )
+    loops.solve_chunk(data, v, blocks, quiet, current, work)
+    # Transitions go to and fro by 1e-4, as if other workers moved them.
+    steps, before, over = v[data.first_transition :], v.copy(), threading.Event()
+    stands = steps.copy()
+
+    def disturb():
+        while not over.is_set():
+            steps[:] = stands + np.float32(1e-4)
+            steps[:] = stands
+
+    other = threading.Thread(target=disturb)
+    other.start()
+    try:
+        for _ in range(300):
+            loops.solve_chunk(data, v, blocks, atoms, current, work)
+            for i in blocks:
+                best, found = (
+                    problem.score(data, before, i, a[i]) * 40 for a in (quiet, atoms)
+                )
+                assert found <= best + 30 * 4e-4
+    finally:
+        over.set()
+        other.join()
 
 
 def test_dense_and_sparse_features_give_the_same_problem():

@@ -81,6 +81,8 @@ class Problem:
     ----------
     oracle : function (data, shared, i, atom, work) -> float
         Writes argmin over M_i of <s, grad_i f(x)> into `atom`, returns the minimum.
+        Other workers may change `shared` while it reads: in threads, read a number
+        twice and it may be another one.
     score : function (data, shared, i, atom) -> float
         <s, grad_i f(x)> of any point of block i.
     add : function (data, i, atom, scale, out) -> float

@@ -71,7 +71,9 @@ def viterbi(data, shared, length, labels, work):
     """Write the labels that maximise theta plus transitions; return the maximum.
 
     Where each maximum came from is searched for on the way back, along the best path
-    only: keeping it for every label would double the work of the way forth.
+    only: keeping it for every label would double the work of the way forth. Where other
+    threads change the transitions meanwhile it may be found no more; what comes nearest
+    by now is then as good.
     """
     theta, best, reached = work.theta, work.best, work.reached
     width, transitions, n_labels = columns(data), data.transitions, data.n_labels
@@ -99,13 +101,28 @@ def viterbi(data, shared, length, labels, work):
         top = fetch(reached, now + label)
         step = transitions + label
         label = 0
-        while label < n_labels - 1 and (
+        while label < n_labels and (
             fetch(best, now - width + label) + fetch(shared, step) != top
         ):
             label += 1
             step += width
+        if label == n_labels:
+            step -= n_labels * width
+            label = best_before(best, shared, now - width, step, width, n_labels)
         labels[t - 1] = label
     return highest
+
+
+@jit
+def best_before(best, shared, at, step, width, n_labels):
+    """Return the label from which a step has the highest score, as v is now."""
+    label = 0
+    highest = LOWEST
+    for k in range(n_labels):
+        score = fetch(best, at + k) + fetch(shared, step + k * width)
+        if score > highest:
+            label, highest = k, score
+    return label
 
 
 @entry
