@@ -51,9 +51,9 @@ class Inner(CPUDispatcher):
     missed: a call from Python goes to a twin that has them.
     """
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
         """Compile, or find, the twin, and call it."""
-        return self._twin(*args)
+        return self._twin(*args, **named)
 
     @functools.cached_property
     def _twin(self) -> Any:
