@@ -15,6 +15,7 @@ from played import assert_sound, children, is_alive, lasso, sleepy
 
 from wolfpack import EngineError, Ray, State, Status, solve
 from wolfpack.engines import cluster
+from wolfpack.engines.driver import RaySession
 from wolfpack.engines.fleet import Fleet
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wolfpack[ray]'")
@@ -83,8 +84,17 @@ def survive(todo, seconds, limit, n):
 WORKER, SERVER = "ray::WorkerActor", "ray::ServerActor"
 
 
-def test_it_survives_the_death_of_worker_and_server(local):
+def test_it_survives_the_death_of_worker_and_server(local, monkeypatch):
+    begin, sessions = RaySession._begin, []
+
+    def note(self, run):
+        sessions.append(self)
+        begin(self, run)
+
+    monkeypatch.setattr(RaySession, "_begin", note)
     survive([WORKER, SERVER, WORKER], seconds=1.5, limit=100, n=500)
+    assert len(sessions) == 2
+    assert sessions[0].born > 0
 
 
 @pytest.mark.slow

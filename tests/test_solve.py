@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from helpers import random_chains
 
 import wolfpack
 from wolfpack import Status, solve
+from wolfpack._run import Run
 
 rng = np.random.default_rng(0)
 Y = rng.normal(size=(21, 2)).cumsum(axis=0)  # 20 blocks
@@ -147,6 +150,22 @@ def test_it_says_when_steps_no_longer_help(lasso):
     assert result.status in (Status.STALLED, Status.CONVERGED)
     assert result.relative_gap < 1e-9
     assert result.epochs < 10**5
+
+
+def test_who_falls_back_to_a_checkpoint_is_not_idle():
+    trace = [
+        SimpleNamespace(epoch=epoch, objective=objective)
+        for epoch, objective in ((0, 9), (50, 3), (60, 2), (95, 6), (105, 5))
+    ]
+
+    def is_idle(born):
+        run: Any = SimpleNamespace(trace=trace, scratch=SimpleNamespace(born=born))
+        return Run._is_idle(run, trace[-1])
+
+    assert is_idle(-1)  # 5 is no gain over 2
+    assert not is_idle(80)
+    trace += [SimpleNamespace(epoch=epoch, objective=5) for epoch in (115, 126, 136)]
+    assert is_idle(80)
 
 
 def test_a_few_idle_updates_are_no_stall(lasso):

@@ -220,9 +220,11 @@ class Run:
 
     def _is_idle(self, row: TraceRow) -> bool:
         """Return whether whole passes, and several checks, have gained nothing."""
-        # Where updates come late, the first ones are all dropped.
+        # Where updates come late, the first ones are all dropped. A server that died
+        # has lost what it had gained since its checkpoint.
         passes = IDLE_PASSES + getattr(self.scratch, "patience", 0.0)
-        before = [old for old in self.trace[:-2] if old.epoch <= row.epoch - passes]
+        born, end = getattr(self.scratch, "born", -1.0), row.epoch - passes
+        before = [old for old in self.trace[:-2] if born < old.epoch <= end]
         return bool(before) and before[-1].objective <= row.objective
 
     # Updates.

@@ -50,6 +50,7 @@ class RaySession:
         self.stale = False  # whether the server is ahead of run.state
         self.alone = True  # whether the driver makes certificates by itself
         self.made = np.zeros(2, np.int64)  # updates and calls that are known of
+        self.born = -1.0  # the epoch at which the server last died, and began again
         self.sums = np.zeros(2)  # of the server's life
         self.tallies: list[np.ndarray] = []  # of each of its lives
         self.traffic: list[tuple] = []
@@ -268,6 +269,7 @@ class RaySession:
             if answer is None and method != "begin":
                 logger.warning("Ray: the server died; it goes on from its checkpoint.")
                 self._begin(run)
+                self.born = float(self.made[1] / self.problem.n_blocks)
                 continue
             return answer
 
