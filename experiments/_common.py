@@ -209,13 +209,13 @@ def machine() -> dict[str, Any]:
     }
 
 
-def command_line(main: Callable[[bool, Path], dict[str, Any]]) -> None:
+def command_line(experiment: Experiment) -> None:
     """Run a script: `python experiments/fig1a.py [--fast] [--out DIR]`."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--fast", action="store_true", help="a small setting, seconds")
     parser.add_argument("--out", type=Path, default=Path("reproduction"))
     options = parser.parse_args()
-    record = main(options.fast, options.out)
+    record = run(experiment, options.fast, options.out, say)
     lines = [f"{record['name']}: {record['verdict']}", record["measured"]]
     lines += [record["why"]] if record["why"] else []
     sys.stdout.write("\n".join(lines) + "\n")

@@ -1,10 +1,9 @@
 """Theorem 1: the bound on E f(x_k) - f*, and the measured mean."""
 
 import math
-from pathlib import Path
 
 import numpy as np
-from _common import FAILS, REMARK, Experiment, Verdict, command_line, run, say
+from _common import FAILS, REMARK, Experiment, Verdict, command_line
 from _problems import signal
 from _race import legend_beneath
 
@@ -149,10 +148,5 @@ EXPERIMENT = Experiment(
 )
 
 
-def main(fast: bool, out: Path) -> dict:
-    """Measure, judge and draw."""
-    return run(EXPERIMENT, fast, out, say)
-
-
 if __name__ == "__main__":
-    command_line(main)
+    command_line(EXPERIMENT)

@@ -1,10 +1,9 @@
 """Proposition 1: oracle calls per update of tau distinct blocks."""
 
 import math
-from pathlib import Path
 
 import numpy as np
-from _common import FAILS, HOLDS, Experiment, Verdict, command_line, run, say
+from _common import FAILS, HOLDS, Experiment, Verdict, command_line
 from _race import legend_beneath
 
 import wolfpack
@@ -125,10 +124,5 @@ EXPERIMENT = Experiment(
 )
 
 
-def main(fast: bool, out: Path) -> dict:
-    """Measure, judge and draw."""
-    return run(EXPERIMENT, fast, out, say)
-
-
 if __name__ == "__main__":
-    command_line(main)
+    command_line(EXPERIMENT)

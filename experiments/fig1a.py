@@ -1,7 +1,5 @@
 """Figure 1a: speed-up in updates against tau, structural SVM on the OCR words."""
 
-from pathlib import Path
-
 from _common import (
     FAILS,
     HOLDS,
@@ -9,8 +7,6 @@ from _common import (
     Experiment,
     Verdict,
     command_line,
-    run,
-    say,
 )
 from _minibatch import PRIMAL, F, draw, in_words, measure, speedups
 from _problems import OTHERS, words
@@ -98,10 +94,5 @@ EXPERIMENT = Experiment(
 )
 
 
-def main(fast: bool, out: Path) -> dict:
-    """Measure, judge and draw."""
-    return run(EXPERIMENT, fast, out, say)
-
-
 if __name__ == "__main__":
-    command_line(main)
+    command_line(EXPERIMENT)

@@ -1,8 +1,6 @@
 """Figure 1b: speed-up in updates against tau, group fused lasso."""
 
-from pathlib import Path
-
-from _common import FAILS, HOLDS, REMARK, Experiment, Verdict, command_line, run, say
+from _common import FAILS, HOLDS, REMARK, Experiment, Verdict, command_line
 from _minibatch import draw, in_words, measure, speedups
 from _problems import signal
 from _race import legend_beneath
@@ -95,10 +93,5 @@ EXPERIMENT = Experiment(
 )
 
 
-def main(fast: bool, out: Path) -> dict:
-    """Measure, judge and draw."""
-    return run(EXPERIMENT, fast, out, say)
-
-
 if __name__ == "__main__":
-    command_line(main)
+    command_line(EXPERIMENT)

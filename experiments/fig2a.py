@@ -1,7 +1,5 @@
 """Figure 2a: suboptimality against seconds with 8 workers and several batch sizes."""
 
-from pathlib import Path
-
 import numpy as np
 from _common import (
     FAILS,
@@ -11,9 +9,7 @@ from _common import (
     Experiment,
     Verdict,
     command_line,
-    run,
     runs,
-    say,
 )  # fmt: skip
 from _race import (
     BCFW,
@@ -161,10 +157,5 @@ EXPERIMENT = Experiment(
 )
 
 
-def main(fast: bool, out: Path) -> dict:
-    """Measure, judge and draw."""
-    return run(EXPERIMENT, fast, out, say)
-
-
 if __name__ == "__main__":
-    command_line(main)
+    command_line(EXPERIMENT)

@@ -1,7 +1,5 @@
 """Figure 2b: suboptimality against seconds for each T, with the best tau of each."""
 
-from pathlib import Path
-
 from _common import (
     FAILS,
     HOLDS,
@@ -10,9 +8,7 @@ from _common import (
     Experiment,
     Verdict,
     command_line,
-    run,
     runs,
-    say,
 )  # fmt: skip
 from _race import (
     BCFW,
@@ -150,10 +146,5 @@ EXPERIMENT = Experiment(
 )
 
 
-def main(fast: bool, out: Path) -> dict:
-    """Measure, judge and draw."""
-    return run(EXPERIMENT, fast, out, say)
-
-
 if __name__ == "__main__":
-    command_line(main)
+    command_line(EXPERIMENT)

@@ -1,7 +1,5 @@
 """Figure 2c: speed-up against T with the best tau of each, our oracle of 1 us."""
 
-from pathlib import Path
-
 from _common import (
     FAILS,
     HOLDS,
@@ -10,8 +8,6 @@ from _common import (
     Experiment,
     Verdict,
     command_line,
-    run,
-    say,
 )  # fmt: skip
 from _race import HARDER, MERGE, ONCE, SERVER, measure, panels
 from _speedup import draw_speedups, entrants, in_words, levels, speedups
@@ -80,10 +76,5 @@ EXPERIMENT = Experiment(
 )
 
 
-def main(fast: bool, out: Path) -> dict:
-    """Measure, judge and draw."""
-    return run(EXPERIMENT, fast, out, say)
-
-
 if __name__ == "__main__":
-    command_line(main)
+    command_line(EXPERIMENT)

@@ -1,7 +1,5 @@
 """Figure 2d: speed-up against T where each subproblem is solved many times."""
 
-from pathlib import Path
-
 from _common import (
     FAILS,
     HOLDS,
@@ -10,8 +8,6 @@ from _common import (
     Experiment,
     Verdict,
     command_line,
-    run,
-    say,
 )  # fmt: skip
 from _race import HARD, HARDER, HARDEST, MERGE, SERVER, measure, panels
 from _speedup import draw_speedups, entrants, in_words, levels, speedups
@@ -86,10 +82,5 @@ EXPERIMENT = Experiment(
 )
 
 
-def main(fast: bool, out: Path) -> dict:
-    """Measure, judge and draw."""
-    return run(EXPERIMENT, fast, out, say)
-
-
 if __name__ == "__main__":
-    command_line(main)
+    command_line(EXPERIMENT)

@@ -1,7 +1,5 @@
 """Figure 3a: seconds an effective pass where one worker is slow."""
 
-from pathlib import Path
-
 from _common import (
     FAILS,
     HOLDS,
@@ -10,9 +8,7 @@ from _common import (
     Experiment,
     Verdict,
     command_line,
-    run,
     runs,
-    say,
 )  # fmt: skip
 from _straggler import ASYNC, MERGE, SYNC, draw, measure, slowdown, team_size
 
@@ -67,10 +63,5 @@ EXPERIMENT = Experiment(
 )
 
 
-def main(fast: bool, out: Path) -> dict:
-    """Measure, judge and draw."""
-    return run(EXPERIMENT, fast, out, say)
-
-
 if __name__ == "__main__":
-    command_line(main)
+    command_line(EXPERIMENT)

@@ -1,7 +1,5 @@
 """Figure 3b: seconds an effective pass where all workers differ."""
 
-from pathlib import Path
-
 import numpy as np
 from _common import (
     FAILS,
@@ -11,9 +9,7 @@ from _common import (
     Experiment,
     Verdict,
     command_line,
-    run,
     runs,
-    say,
 )  # fmt: skip
 from _straggler import ASYNC, MERGE, SYNC, draw, measure, reference, slowdown, team_size
 
@@ -73,10 +69,5 @@ EXPERIMENT = Experiment(
 )
 
 
-def main(fast: bool, out: Path) -> dict:
-    """Measure, judge and draw."""
-    return run(EXPERIMENT, fast, out, say)
-
-
 if __name__ == "__main__":
-    command_line(main)
+    command_line(EXPERIMENT)

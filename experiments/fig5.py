@@ -1,9 +1,7 @@
 """Figure 5: a signal, the same with noise, and what the group fused lasso recovers."""
 
-from pathlib import Path
-
 import numpy as np
-from _common import FAILS, HOLDS, Experiment, Verdict, command_line, run, say
+from _common import FAILS, HOLDS, Experiment, Verdict, command_line
 
 import wolfpack
 from wolfpack.plotting import plot_signals
@@ -78,10 +76,5 @@ EXPERIMENT = Experiment(
 )
 
 
-def main(fast: bool, out: Path) -> dict:
-    """Measure, judge and draw."""
-    return run(EXPERIMENT, fast, out, say)
-
-
 if __name__ == "__main__":
-    command_line(main)
+    command_line(EXPERIMENT)

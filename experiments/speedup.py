@@ -1,9 +1,7 @@
 """Speed-up that Theorems 1 and 3 predict from B and mu, against what was measured."""
 
-from pathlib import Path
-
 import numpy as np
-from _common import FAILS, HOLDS, REMARK, Experiment, Verdict, command_line, run, say
+from _common import FAILS, HOLDS, REMARK, Experiment, Verdict, command_line
 from _minibatch import measure, speedups
 from _problems import FIRST, OTHERS, signal, words
 from _race import SHADES, legend_beneath
@@ -133,10 +131,5 @@ EXPERIMENT = Experiment(
 )
 
 
-def main(fast: bool, out: Path) -> dict:
-    """Measure, judge and draw."""
-    return run(EXPERIMENT, fast, out, say)
-
-
 if __name__ == "__main__":
-    command_line(main)
+    command_line(EXPERIMENT)

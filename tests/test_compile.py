@@ -15,6 +15,7 @@ import pytest
 
 import wolfpack
 from wolfpack import _compile, steps
+from wolfpack._fingerprint import Fingerprint
 
 SCRIPT = """
 import json
@@ -160,7 +161,7 @@ def key(script, helper=HELPER):
         sys.modules.pop("helper")
         if before is not None:
             sys.modules["helper"] = before
-    digest = _compile.Fingerprint()
+    digest = Fingerprint()
     digest.add(space["oracle"])
     return digest.hexdigest()
 
@@ -229,7 +230,7 @@ def key_of(source: str, **names) -> str:
     """Fingerprint the function f that `source` defines."""
     space = {"__name__": "wolfpack_test_module", **names}
     exec(source, space)
-    digest = _compile.Fingerprint()
+    digest = Fingerprint()
     digest.add(space["f"])
     return digest.hexdigest()
 
@@ -254,7 +255,7 @@ def test_the_key_covers_enums_aliases_and_submodules():
 
 
 def test_functions_that_no_process_finds_again_are_not_kept():
-    digest = _compile.Fingerprint()
+    digest = Fingerprint()
     space = {"__name__": "no_such_module"}
     exec("def f(): return 1", space)
     digest.add(space["f"])

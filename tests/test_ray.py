@@ -79,7 +79,7 @@ def assert_same_optimum(problem, result, reference):
 
 def test_it_converges_to_the_optimum_of_serial(pack):
     problem = chain()
-    how = {"tol": 0.01, "max_epochs": 10**5, "max_seconds": 100}
+    how = {"tol": 1e-3, "max_epochs": 10**5, "max_seconds": 100}
     reference = solve(problem, rng=0, **how)
     result = solve(problem, engine=pack, batch_size=3, averaging=True, **how)
     assert result.converged

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from wolfpack import _compile, _slots, gap, steps
+from wolfpack._fingerprint import Fingerprint
 from wolfpack._records import canonical
 from wolfpack.engines import (
     backlog,
@@ -194,7 +195,7 @@ class Problem:
     @functools.cached_property
     def fingerprint(self) -> str:
         """A hash of the data: which problem a saved state belongs to."""
-        digest = _compile.Fingerprint()
+        digest = Fingerprint()
         digest.add((self.name, self.data, self.shared, self.offsets))
         return digest.hexdigest()
 
@@ -226,7 +227,7 @@ class Problem:
         from wolfpack.check import check
 
         kernels = self.kernels()
-        digest = _compile.Fingerprint()
+        digest = Fingerprint()
         digest.add((self.fingerprint, self.start, self.max_rows, self.work))
         passed = _compile.cache_folder() / kernels.key / f"checked_{digest.hexdigest()}"
         if not (kernels.compiled and _compile.exists(passed)):
