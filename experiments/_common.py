@@ -120,8 +120,7 @@ def stored(experiment: Experiment, fast: bool, out: Path) -> dict[str, Any] | No
     record = load(experiment.name, out)
     if record is None or record["fast"] is not fast:
         return None
-    kept = ("machine", "fast", "seconds", "command", "note")  # note: by hand, if at all
-    return {name: record[name] for name in kept if name in record}
+    return {name: record[name] for name in ("machine", "fast", "seconds", "command")}
 
 
 def save_pictures(experiment: Experiment, rows: list[Row], out: Path) -> None:
@@ -188,6 +187,12 @@ def runs(rows: list[Row], *columns: str) -> str:
     if most == 1:
         return "One run each."
     return f"{least} runs each." if least == most else f"{least} to {most} runs each."
+
+
+def listed(parts: list[str]) -> str:
+    """Return "a, b and c"."""
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def machine() -> dict[str, Any]:

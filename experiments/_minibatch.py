@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from _common import Row
+from _common import Row, listed
 from _problems import Task
 from _race import SHADES
 
@@ -111,12 +111,7 @@ def in_words(found: dict[float, float]) -> str:
     """Return speed-ups and their thresholds: "46 and 33 (to 0.1 and 0.001)"."""
     numbers = [f"{ratio:.0f}" for ratio in found.values()]
     levels = [f"{level:g}" for level in found]
-    return f"{_and(numbers)} (to {_and(levels)})"
-
-
-def _and(parts: list[str]) -> str:
-    *most, last = parts
-    return f"{', '.join(most)} and {last}" if most else last
+    return f"{listed(numbers)} (to {listed(levels)})"
 
 
 def draw(panels: Sequence[tuple[str, list[Row]]], shape: tuple[int, int], name):

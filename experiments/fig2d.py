@@ -8,6 +8,7 @@ from _common import (
     Experiment,
     Verdict,
     command_line,
+    listed,
 )  # fmt: skip
 from _race import HARD, HARDER, HARDEST, MERGE, SERVER, measure, panels
 from _speedup import draw_speedups, entrants, in_words, levels, speedups
@@ -58,7 +59,7 @@ def judge(rows, facts) -> Verdict:
     ]
     why = (
         "Of linear speed-up with all workers, the better of AP-BCFW and merge keeps "
-        f"{' and '.join(parts)}. The authors' oracle takes about 100 µs, and 5 to 15 "
+        f"{listed(parts)}. The authors' oracle takes about 100 µs, and 5 to 15 "
         "times of it 1 ms: the more a subproblem costs, the less sharing it out does."
     )
     if HARDEST[1] not in found:

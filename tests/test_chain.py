@@ -158,7 +158,9 @@ def test_the_fused_step_is_add_and_score_along_s_minus_x(unit):
             assert bend == pytest.approx(0.3 * move @ move, abs=1e-5)
 
 
-def test_the_oracle_stands_that_v_changes_meanwhile():
+@pytest.mark.parametrize("most_rows", [0, 1000])
+def test_the_oracle_stands_that_v_changes_meanwhile(most_rows, monkeypatch):
+    monkeypatch.setattr(chain, "MAX_DENSE_ROWS", most_rows)  # 0: transitions are copied
     X, y = random_chains(np.random.default_rng(0), 40, 20, [30])
     problem = wolfpack.chain_ssvm(X, y, 0.3, n_labels=20)
     data, loops, work = problem.data, problem.kernels(), problem.work()

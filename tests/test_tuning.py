@@ -47,7 +47,7 @@ def test_what_counts_is_what_steps_keep():
     tried = []
     for _ in range(90):
         tried.append(tuner.batch)
-        tuner.learn(float(tuner.batch), np.exp(-tuner.batch / 4))
+        tuner.learn(float(tuner.batch), np.exp(-((tuner.batch / 4) ** 2) / 2))
     assert favourite(tried[-30:]) == 4
 
 
@@ -68,3 +68,20 @@ def test_it_stays_within_its_bounds(first, most):
     batches = [tuner.batch, *climb(tuner, float, 80)]
     assert min(batches) >= 1
     assert max(batches) == tuner.most  # more is better on this hill
+
+
+def test_where_all_sizes_do_as_well_it_takes_the_smallest():
+    rng, tuner = np.random.default_rng(0), Tuner(8, 1000)
+    climb(tuner, lambda batch: 100.0 + rng.normal(), 40)
+    tried = climb(tuner, lambda batch: 100.0 + rng.normal(), 60)
+    assert favourite(tried) == 1
+
+
+def test_it_starts_where_it_is_told():
+    tuner = Tuner(1, 10)
+    for first, batch in [(0.0, 1), (3.9, 3), (100, 8), (2, 2)]:
+        tuner.start(first)
+        assert tuner.batch == batch
+    assert tuner.is_new
+    tuner.learn(1.0, 1.0)
+    assert not tuner.is_new

@@ -102,7 +102,7 @@ SECTION = Template("""<section id="$name">
 <figure><img alt="$title" src="data:image/svg+xml;base64,$picture"></figure>
 $measured
 $why
-<p class="facts">$setting$note<br>
+<p class="facts">$setting<br>
 $machine · $seconds s · <code>$command</code></p>
 </section>
 """)
@@ -157,7 +157,6 @@ def _section(record: Record, out: Path) -> str:
         measured=_code(_listed(escape(record["measured"]))),
         picture=base64.b64encode(picture).decode(),
         why=_code(why),
-        note=f"<br>{escape(record['note'])}" if "note" in record else "",
         machine=escape(_machine(record["machine"])),
         seconds=f"{record['seconds']:.0f}",
     )

@@ -59,7 +59,7 @@ class Certifier:
         self.rows = np.arange(len(problem.shared))
         self.no_gaps = np.zeros(0)
         self.seconds = 0.0  # of the last certificate
-        self._rate = 1.0
+        self.rate = 1.0  # oracle calls of one thread per second
         # A cluster's way to make the pass; it may return None, and leave it to us.
         self.oracle_sum: Callable[..., float | None] = lambda *_: None
 
@@ -140,7 +140,7 @@ class Certifier:
         over = [False]
 
         def work(t: int) -> float:
-            least, rate = 0.0, self._rate
+            least, rate = 0.0, self.rate
             first, end = self._share(t, self.size)
             while first < end and not over[0]:
                 if self.size == 1 and stop():
@@ -153,7 +153,7 @@ class Certifier:
                 rate = max((last - first) / max(time.perf_counter() - begin, 1e-6), 1.0)
                 first = last
             if t == 0:
-                self._rate = rate
+                self.rate = rate
             return least
 
         def pulse() -> None:

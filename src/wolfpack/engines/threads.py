@@ -19,8 +19,9 @@ from wolfpack.engines.tuning import SIZES, Tuner
 from wolfpack.engines.workers import KEPT, PROMISED
 
 MODES = ("merge", "server", "lock-free")
-# Blocks in flight at the start of an automatic batch: what most problems bear.
-FIRST_IN_FLIGHT = 48
+# Where an automatic batch starts: with as many blocks in flight as most problems bear,
+# but no more than it takes to make merging cheap against solving them.
+FIRST_IN_FLIGHT, FIRST_SECONDS = 48, 5e-5
 # A v of more bytes is merged by stripes: under one lock it would take too long.
 STRIPED_BYTES = 32_768
 
@@ -175,9 +176,8 @@ class MergeSession(Session):
         elif self.n_workers == 1:
             self.batch = min(SIZES[-1], n)  # alone: merging costs, and gains nothing
         else:
-            self.tuner = Tuner(FIRST_IN_FLIGHT // self.n_workers, most)
-            self.batch = self.tuner.batch
-            most = self.tuner.most
+            self.tuner = Tuner(1, most)
+            self.batch, most = self.tuner.batch, self.tuner.most
         large = problem.shared.nbytes > STRIPED_BYTES
         if large and problem.quadratic and self.n_workers > 1:
             self.lock_parts(-(-problem.shared.size // merge.STRIPE))
@@ -186,6 +186,10 @@ class MergeSession(Session):
 
     def advance(self, run, calls: int) -> int:
         """Make about so many oracle calls, and learn from them."""
+        if self.tuner is not None and self.tuner.is_new:
+            cheap = FIRST_SECONDS * run.certifier.rate
+            self.tuner.start(min(cheap, FIRST_IN_FLIGHT // self.n_workers))
+            self.batch = self.tuner.batch
         begin, before = time.perf_counter(), run.state.n_oracle_calls
         ended = super().advance(run, calls)
         self._made += run.state.n_oracle_calls - before

@@ -6,12 +6,14 @@ promised: the others moved v meanwhile. What counts is their product,
     progress = steps per second x (decrease kept / decrease promised)
 
 and a hill climb over a few sizes, one slice of the run a try, finds its top. It goes on
-looking, because the coupling changes on the way to the optimum.
+looking, because the coupling changes on the way to the optimum. Where it sees hardly a
+difference it takes the smaller size: older reads also cost in ways that are not in it.
 """
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 LOOK_EVERY = 6  # slices between two looks at a neighbour
 TRUST = 0.5  # how much of an old measurement stays
+WORTH = 1.05  # times the progress of a size, for the next larger one to be chosen
 
 
 class Tuner:
@@ -19,11 +21,20 @@ class Tuner:
 
     def __init__(self, first: int, most: int) -> None:
         self.sizes = [size for size in SIZES if size <= max(1, most)]
-        self.best = max(k for k, size in enumerate(self.sizes) if size <= max(1, first))
-        self._now = self.best
         self._progress: dict[int, float] = {}
         self._seen: dict[int, int] = {}
         self._slices = 0
+        self.start(first)
+
+    def start(self, first: float) -> None:
+        """Begin with the largest size up to `first`."""
+        self.best = max(k for k, size in enumerate(self.sizes) if size <= max(1, first))
+        self._now = self.best
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has learned nothing yet."""
+        return self._slices == 0
 
     @property
     def batch(self) -> int:
@@ -42,7 +53,7 @@ class Tuner:
         self._progress[self._now] = TRUST * old + (1.0 - TRUST) * progress
         self._slices += 1
         self._seen[self._now] = self._slices
-        self.best = max(self._near(), key=lambda k: (self._progress.get(k, 0.0), -k))
+        self.best = max(self._near(), key=lambda k: (self._worth(k), -k))
         others = [k for k in self._near() if k != self.best]
         unknown = [k for k in others if k not in self._progress]
         self._now = self.best
@@ -50,6 +61,9 @@ class Tuner:
             self._now = unknown[0]
         elif others and self._slices % LOOK_EVERY == 0:
             self._now = min(others, key=self._seen.__getitem__)
+
+    def _worth(self, k: int) -> float:
+        return self._progress.get(k, 0.0) * WORTH**-k
 
     def _near(self) -> list[int]:
         last = len(self.sizes) - 1

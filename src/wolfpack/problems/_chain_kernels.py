@@ -5,7 +5,7 @@ With q the share of the sample and lambda the regularisation, the atom y of bloc
     A_i y = (q / lambda) psi_i(y),  psi_i(y) = phi(x_i, y_i) - phi(x_i, y)
     <y, grad_i f> = q (<w, psi_i(y)> - loss_i(y))
 
-The layout of v, and LANES, WIDTH and UNIT, are those of `_viterbi`.
+The layout of v, and LANES, WIDTH, UNIT and COPIED, are those of `_viterbi`.
 """
 
 import numpy as np
@@ -24,7 +24,14 @@ from wolfpack._simd import (
     total,
     word,
 )
-from wolfpack.problems._viterbi import LANES, UNIT, columns, unaries, viterbi
+from wolfpack.problems._viterbi import (
+    LANES,
+    UNIT,
+    columns,
+    find_steps,
+    unaries,
+    viterbi,
+)
 from wolfpack.stores.atoms import BEGIN, COUNT, SLOT
 
 PER_WORD = 8  # labels in eight bytes
@@ -35,17 +42,17 @@ LABEL_BITS = np.uint64(255)  # the first of them
 def oracle(data, shared, i, atom, work):
     """Loss-augmented Viterbi; returns -q max over y of loss(y) - <w, psi(y)>."""
     first, length = data.begin[i], data.begin[i + 1] - data.begin[i]
-    labels, theta = data.labels, work.theta
-    width, transitions = columns(data), data.transitions
+    labels, theta, width = data.labels, work.theta, columns(data)
     unaries(data, shared, i, work)
     highest = viterbi(data, shared, length, atom, work)
+    steps, transitions = find_steps(data, shared, work)
     truth = np.float32(0.0)
     row = 0
     for t in range(length):
         label = np.int64(fetch(labels, first + t))
         truth += fetch(theta, t * width + label)
         if t > 0:
-            truth += fetch(shared, transitions + row * width + label)
+            truth += fetch(steps, transitions + row * width + label)
         row = label
     return -data.share[i] * (np.float64(highest) - np.float64(truth))
 
@@ -150,10 +157,12 @@ def prepare(data, shared, blocks, i, atom, work):
     """Keep the marginals of s - x_(i) where they are not 0; return the block gap.
 
     `marginals[t]` holds them at the positions listed in `changed`, `pairs` those of
-    the transitions, in the rows listed in `pair_rows`. Relies on `theta` of the oracle.
+    the transitions, in the rows listed in `pair_rows`. Relies on what the oracle left
+    in `theta`, and `steps` if it copies.
     """
     place, weights, atoms = blocks.place, blocks.weights, blocks.atoms
-    width, transitions = columns(data), data.transitions
+    steps, transitions = find_steps(data, shared, work)
+    width = columns(data)
     length = data.begin[i + 1] - data.begin[i]
     begin, slot, count = place[i, BEGIN], place[i, SLOT], place[i, COUNT]
     theta, marginals, pairs = work.theta, work.marginals, work.pairs
@@ -189,7 +198,7 @@ def prepare(data, shared, blocks, i, atom, work):
             row = np.int64(fetch(atom, t - 1))
             pair = row * width + label
             put(pairs, pair, fetch(pairs, pair) + np.float32(1.0))
-            gap += fetch(shared, transitions + pair)
+            gap += fetch(steps, transitions + pair)
             n_rows = note_row(row, n_rows, work)
             for b in range(count):
                 weight = np.float32(fetch(weights, slot + b))
@@ -197,7 +206,7 @@ def prepare(data, shared, blocks, i, atom, work):
                 row = np.int64(fetch(atoms, at - 1))
                 pair = row * width + np.int64(fetch(atoms, at))
                 put(pairs, pair, fetch(pairs, pair) - weight)
-                gap -= weight * fetch(shared, transitions + pair)
+                gap -= weight * fetch(steps, transitions + pair)
                 n_rows = note_row(row, n_rows, work)
         last = differs
     work.counts[0] = n_changed

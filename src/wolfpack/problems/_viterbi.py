@@ -11,9 +11,10 @@ import numpy as np
 from wolfpack._compile import entry, jit
 from wolfpack._simd import fetch, fill, load, maximum, multiply_add, plus, put, store
 
-LANES = 32  # labels in one vector; these three are replaced to fit the problem
+LANES = 32  # labels in one vector; these four are replaced to fit the problem
 WIDTH = 0  # columns of v, where they are few enough; else 0, and they are looked up
 UNIT = False  # whether every feature is 1
+COPIED = False  # whether the oracle copies the transitions before it reads them often
 
 LOWEST = np.float32(-1e30)
 
@@ -76,7 +77,11 @@ def viterbi(data, shared, length, labels, work):
     by now is then as good.
     """
     theta, best, reached = work.theta, work.best, work.reached
-    width, transitions, n_labels = columns(data), data.transitions, data.n_labels
+    width, n_labels = columns(data), data.n_labels
+    if COPIED and length > 1:
+        for c in range(0, n_labels * width, LANES):
+            store(work.steps, c, load(shared, data.transitions + c, LANES))
+    steps, transitions = find_steps(data, shared, work)
     for c in range(0, width, LANES):
         store(best, c, load(theta, c, LANES))
     for t in range(1, length):
@@ -85,7 +90,7 @@ def viterbi(data, shared, length, labels, work):
             top = fill(LOWEST, LANES)
             for k in range(n_labels):
                 before = fill(fetch(best, now - width + k), LANES)
-                row = load(shared, transitions + k * width + c, LANES)
+                row = load(steps, transitions + k * width + c, LANES)
                 top = maximum(plus(before, row), top)
             store(reached, now + c, top)
             store(best, now + c, plus(top, load(theta, now + c, LANES)))
@@ -102,24 +107,32 @@ def viterbi(data, shared, length, labels, work):
         step = transitions + label
         label = 0
         while label < n_labels and (
-            fetch(best, now - width + label) + fetch(shared, step) != top
+            fetch(best, now - width + label) + fetch(steps, step) != top
         ):
             label += 1
             step += width
         if label == n_labels:
             step -= n_labels * width
-            label = best_before(best, shared, now - width, step, width, n_labels)
+            label = best_before(best, steps, now - width, step, width, n_labels)
         labels[t - 1] = label
     return highest
 
 
 @jit
-def best_before(best, shared, at, step, width, n_labels):
-    """Return the label from which a step has the highest score, as v is now."""
+def find_steps(data, shared, work):
+    """Return the array in which the transitions are, and where they start."""
+    if COPIED:
+        return work.steps, 0
+    return shared, data.transitions
+
+
+@jit
+def best_before(best, steps, at, step, width, n_labels):
+    """Return the label from which a step has the highest score, as it is now."""
     label = 0
     highest = LOWEST
     for k in range(n_labels):
-        score = fetch(best, at + k) + fetch(shared, step + k * width)
+        score = fetch(best, at + k) + fetch(steps, step + k * width)
         if score > highest:
             label, highest = k, score
     return label

@@ -53,6 +53,7 @@ class Work(NamedTuple):
     theta: np.ndarray
     best: np.ndarray
     reached: np.ndarray
+    steps: np.ndarray
     marginals: np.ndarray
     changed: np.ndarray
     pairs: np.ndarray
@@ -179,6 +180,7 @@ def make_work(data: Chains) -> Work:
         theta=zeros(size, np.float32),
         best=zeros(size, np.float32),
         reached=zeros(size, np.float32),
+        steps=zeros((data.n_labels, data.width), np.float32),
         marginals=zeros(size, np.float32),
         changed=zeros(size // data.width, np.int64),
         pairs=zeros(data.n_labels * data.width, np.float32),
@@ -257,7 +259,11 @@ def choose_lanes(n_labels: int) -> int:
 
 
 def kernels_for(data: Chains) -> SimpleNamespace:
-    """Return the functions of a problem, for its number of labels and its features."""
+    """Return the functions of a problem, for its number of labels and its features.
+
+    Into a large v threads step directly: an oracle that read the transitions again and
+    again would fetch them from the caches of the others as often.
+    """
     few = data.n_labels <= 256
     return specialise(
         [_viterbi, _chain_kernels],
@@ -265,6 +271,7 @@ def kernels_for(data: Chains) -> SimpleNamespace:
             "LANES": choose_lanes(data.n_labels),
             "WIDTH": data.width if data.width <= 64 else 0,
             "UNIT": data.values.size == 0,
+            "COPIED": data.first_transition > MAX_DENSE_ROWS,
             "PER_WORD": 8 if few else 2,
             "LABEL_BITS": np.uint64(2**8 - 1 if few else 2**32 - 1),
         },

@@ -104,10 +104,11 @@ def make_problem(data: chain.Chains, vectors: bool) -> Problem:
     """Return the problem of packed examples."""
     p, n_labels = data.first_transition, data.n_labels
     problem = chain.make_problem(data, p, p, scale=1.0)
-    no_pairs = np.zeros(0, np.float32)  # which would take K^2 numbers a worker
+    # Pairs of labels, which there are not, would take K^2 numbers a worker.
+    none = {"pairs": np.zeros(0, np.float32), "steps": np.zeros((0, 0), np.float32)}
     problem = dataclasses.replace(
         problem,
-        work=lambda: chain.make_work(data)._replace(pairs=no_pairs),
+        work=lambda: chain.make_work(data)._replace(**none),
         finish=lambda shared: np.ascontiguousarray(shared[:, :n_labels].T),
         name="multiclass_svm",
     )
