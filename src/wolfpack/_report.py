@@ -165,11 +165,13 @@ def _section(record: Record, out: Path) -> str:
 def _listed(text: str) -> str:
     """Return a paragraph; what has several parts becomes a sentence and a list."""
     head, _, tail = text.partition(". ")
-    parts = tail.split("; ")
-    if len(parts) < 3:
+    *parts, last = tail.split("; ")
+    if len(parts) < 2:
         return f"<p><strong>Measured.</strong> {text}</p>"
-    items = "".join(f"<li>{part.rstrip('.')}</li>" for part in parts)
-    return f"<p><strong>Measured.</strong> {head}:</p><ul>{items}</ul>"
+    last, _, rest = last.partition(". ")
+    items = "".join(f"<li>{part.rstrip('.')}</li>" for part in (*parts, last))
+    after = f"<p>{rest}</p>" if rest else ""
+    return f"<p><strong>Measured.</strong> {head}:</p><ul>{items}</ul>{after}"
 
 
 def _code(text: str) -> str:
