@@ -12,6 +12,8 @@ from wolfpack.solve import _validate
 from wolfpack.state import State
 from wolfpack.stores import atoms as atom_store
 
+SERIAL = wolfpack.Serial()
+
 
 class Dense(NamedTuple):
     """f(x) = 1/2 <v, H v> + <b, v> + <c, x> with every matrix written out."""
@@ -139,14 +141,16 @@ def random_chains(rng, n, n_labels, lengths, p=4, unit=True):
     return X, y
 
 
-def begin_run(problem, batch_size=1, step="line", sampling="uniform", averaging=False):
+def begin_run(
+    problem, batch_size=1, step="line", sampling="uniform", averaging=False,
+    engine=SERIAL,
+):  # fmt: skip
     """A run that the test drives itself, with no check in between."""
     options = _validate(
-        problem, batch_size, step, sampling, averaging, 0.0, np.inf, None, 1.0,
-        wolfpack.Serial(),
-    )  # fmt: skip
+        problem, batch_size, step, sampling, averaging, 0.0, np.inf, None, 1.0, engine
+    )
     state = State.begin(problem, options, np.random.default_rng(3))
-    return Run(problem, wolfpack.Serial(), state, options, None)
+    return Run(problem, engine, state, options, None)
 
 
 def advance(run, updates=1):

@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 import spy
-from helpers import begin_run as begin_serial
+from helpers import begin_run as begin
 from helpers import update
 from test_serial import ALPHA, Chain, Lasso, Simplices, close
 
 from wolfpack import Delayed, OracleError, Serial, Status, solve
-from wolfpack._run import Run
 from wolfpack.delays import Delays, constant, empirical, geometric, pareto, poisson
 from wolfpack.engines import backlog
 from wolfpack.engines.serial import GROW
-from wolfpack.solve import _validate
 from wolfpack.state import State
 
 CASES = {kind.__name__: kind for kind in (Lasso, Chain, Simplices)}
@@ -59,12 +57,7 @@ class Draws:
 
 def begin_run(problem, delay, tau=1, step="line", averaging=False):
     """A run that the test drives itself, with no check in between."""
-    engine = Delayed(delay)
-    options = _validate(
-        problem, tau, step, "uniform", averaging, 0.0, np.inf, None, 1.0, engine
-    )
-    state = State.begin(problem, options, np.random.default_rng(3))
-    return Run(problem, engine, state, options, None)
+    return begin(problem, tau, step, averaging=averaging, engine=Delayed(delay))
 
 
 def advance(run, updates=1):
@@ -129,7 +122,7 @@ def test_without_delay_it_is_serial(case, tau, rule):
     """The same draws, and the same steps but for the closed form of one block."""
     late, serial = (
         begin_run(case.problem, 0, tau, rule),
-        begin_serial(case.problem, tau, rule),
+        begin(case.problem, tau, rule),
     )
     advance(late, 40)
     serial.engine.advance(serial, 40 * tau)

@@ -6,17 +6,15 @@ import math
 import numpy as np
 import pytest
 import spy
+from helpers import begin_run as begin
 from helpers import update
 from test_serial import Chain, Lasso, Simplices, close
 
 import wolfpack
 from wolfpack import Delayed, OracleError, Serial, Status, solve, theory
-from wolfpack._run import Run
 from wolfpack.delays import Workers
 from wolfpack.engines.serial import GROW
 from wolfpack.engines.simulation import GONE
-from wolfpack.solve import _validate
-from wolfpack.state import State
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +32,7 @@ def simulate(problem, workers, epochs=40, tau=None, **how):
 
 def begin_run(problem, workers, tau, step="line"):
     """A run that the test drives itself."""
-    engine = Delayed(workers=workers)
-    options = _validate(
-        problem, tau, step, "uniform", False, 0.0, np.inf, None, 1.0, engine
-    )
-    state = State.begin(problem, options, np.random.default_rng(3))
-    return Run(problem, engine, state, options, None)
+    return begin(problem, tau, step, engine=Delayed(workers=workers))
 
 
 def advance(run, calls=1):

@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+import spy
+from helpers import begin_run
 
+from wolfpack import Threads
 from wolfpack.engines.tuning import Tuner
 
 
@@ -85,3 +88,16 @@ def test_it_starts_where_it_is_told():
     assert tuner.is_new
     tuner.learn(1.0, 1.0)
     assert not tuner.is_new
+
+
+@pytest.mark.parametrize(
+    ("calls_per_second", "batch"), [(10.0, 1), (2e4, 1), (1e5, 4), (1e9, 24)]
+)
+def test_the_longer_a_subproblem_takes_the_fewer_it_starts_with(
+    calls_per_second, batch
+):
+    engine = Threads(2)
+    run = begin_run(spy.make(n=100), None, engine=engine)
+    run.certifier.rate = calls_per_second
+    engine.advance(run, 0)
+    assert run.scratch.batch == batch

@@ -23,7 +23,7 @@ from wolfpack.problems._sequences import pack_features, pack_labels
 
 # Inner products of positions make steps faster; past this many they take too much.
 MAX_GRAM = 2**23
-# A v of more rows than this is updated only where a step touches it.
+# A v with more rows of features than this is updated only where a step touches it.
 MAX_DENSE_ROWS = 4096
 
 
@@ -147,7 +147,7 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         data = data._replace(gram=np.zeros(room, np.float32), gram_begin=gram_begin)
         arrays = data.begin, data.feature_begin, data.features, data.values
         kernels.gram_matrices(*arrays, gram_begin, data.gram)
-    sparse = n_rows > MAX_DENSE_ROWS
+    sparse = is_large(data)
     per_block = np.diff(data.feature_begin[data.begin])
     return Problem(
         data=data,
@@ -258,6 +258,11 @@ def choose_lanes(n_labels: int) -> int:
     return 8 if n_labels <= 8 else 16 if n_labels <= 16 else 32
 
 
+def is_large(data: Chains) -> bool:
+    """Return whether v has so many features that a step should write to few rows."""
+    return data.first_transition > MAX_DENSE_ROWS
+
+
 def kernels_for(data: Chains) -> SimpleNamespace:
     """Return the functions of a problem, for its number of labels and its features.
 
@@ -271,7 +276,7 @@ def kernels_for(data: Chains) -> SimpleNamespace:
             "LANES": choose_lanes(data.n_labels),
             "WIDTH": data.width if data.width <= 64 else 0,
             "UNIT": data.values.size == 0,
-            "COPIED": data.first_transition > MAX_DENSE_ROWS,
+            "COPIED": is_large(data),
             "PER_WORD": 8 if few else 2,
             "LABEL_BITS": np.uint64(2**8 - 1 if few else 2**32 - 1),
         },
