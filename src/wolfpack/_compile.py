@@ -1,24 +1,23 @@
 """Compile the library's loops for one problem, and keep the result on disk.
 
 The loops (`stores`, `steps`, `gap`, `engines.serial`) are ordinary modules that call a
-problem's functions by name: `oracle`, `add`, `slope`... `specialise` writes a copy of
-their source into the cache folder, under a name made of everything that the machine
-code depends on, and binds those names to the functions of the problem at hand. Numba
-then inlines them, and its disk cache works for a user's problem as for ours: closures
-and functions passed as arguments would be compiled again in each process.
+problem's functions by name: `oracle`, `add`, `slope`... `specialise` copies their
+functions into globals of the copies' own, where those names are bound to a `Snapshot`
+of the problem's functions. Numba then inlines them, and keeps what it compiled under a
+hash of all that the machine code depends on (`_cache`), for a user's problem as for
+ours: closures and functions passed as arguments would be compiled in each process.
 
-A plain Python callable among the functions switches the whole set to the uncompiled
-originals (`py_func`): same source, same result, no compiler.
+A plain Python callable among the functions switches the whole set to uncompiled copies:
+same source, same result, no compiler. They belong to the problem that asked for them,
+and to no other: nobody can tell by content whether two Python functions are the same.
 """
 
-import atexit
-import contextlib
 import functools
-import inspect
-import os
+import hashlib
 import sys
-import tempfile
 import types
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,8 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 
-from wolfpack._fingerprint import Fingerprint
+from wolfpack._cache import LoopCache
+from wolfpack._snapshot import HOME, Snapshot
 
 # Fused multiply-add and nothing else: `nnan` would delete the loops' tests for NaN, and
 # `reassoc` would let each compilation sum in an order of its own.
@@ -42,6 +42,9 @@ _OPTIONS = {
     "fastmath": FASTMATH,
 }
 _INNER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# So many sets of loops stay in memory although no problem holds them any more: who
+# makes the same problem again and again need not load its loops each time.
+RECENT = 8
 
 
 class Inner(CPUDispatcher):
@@ -60,13 +63,30 @@ class Inner(CPUDispatcher):
         return numba.njit(**_OPTIONS)(self.py_func)
 
 
+class Loops(types.SimpleNamespace):
+    """The loops of one problem, by name, and how they were made.
+
+    `compiled`: whether they are; `key`: the hash they are kept under, empty where they
+    are not; `opaque`: what they depend on that has no hash, so that they are compiled
+    for this process only.
+    """
+
+    compiled: bool
+    key: str
+    opaque: tuple[str, ...]
+
+
+_alive: weakref.WeakValueDictionary[str, Loops] = weakref.WeakValueDictionary()
+_recent: OrderedDict[str, Loops] = OrderedDict()
+
+
 def jit(function: Callable) -> Any:
     """Compile what other compiled functions call."""
     return Inner(function, targetoptions={"nopython": True, **_INNER})
 
 
 def entry(function: Callable) -> Any:
-    """Compile what Python calls; its copy in the cache folder is kept on disk.
+    """Compile what Python calls; its copies in `specialise` are kept on disk.
 
     With all that it calls, which is `jit`. Here, beside the sources, nothing is kept:
     they may lie where nobody may write.
@@ -86,124 +106,124 @@ def literal_intrinsic(function: Callable) -> Any:
     return numba.extending.intrinsic(prefer_literal=True)(function)
 
 
-_bound: dict[str, types.SimpleNamespace] = {}
-
-
-def is_compiled(function: Callable) -> bool:
+def is_compiled(function: Any) -> bool:
     """Whether `function` came from `numba.njit`."""
     return isinstance(function, Dispatcher)
 
 
 def specialise(
     modules: Sequence[types.ModuleType], names: Mapping[str, Any]
-) -> types.SimpleNamespace:
+) -> Loops:
     """Bind the functions and constants in `names` into copies of `modules`.
 
-    Later modules see what earlier ones define. Returns everything they define, by
-    name, and `compiled`: False when a plain Python function was among `names`.
+    Later modules see what earlier ones define. Returns everything they define, by name.
     """
-    compiled = all(
-        is_compiled(value) for value in names.values() if inspect.isroutine(value)
-    )
-    digest = Fingerprint()
-    for module in modules:
-        digest.add(Path(str(module.__file__)).read_bytes())
-        for name, value in sorted(vars(module).items()):  # what it imports counts too
-            if is_compiled(value) or hasattr(value, "_defn") or _is_number(value):
-                digest.add((name, value))
+    if any(callable(value) and not is_compiled(value) for value in names.values()):
+        return bind_once(modules, names)
+    snapshot, taken = Snapshot(), {}
     for name in sorted(names):
-        digest.add(name)
-        digest.add(names[name])
-    key = f"{digest.hexdigest()}_{'native' if compiled else 'python'}"
-    if key not in _bound:
-        bound = dict(names)
-        folder = (cache_folder() if digest.lasting else _own_folder()) / key
-        for module in modules:
-            bound.update(_bind(module, bound, folder, compiled))
-        _bound[key] = types.SimpleNamespace(**bound, compiled=compiled, key=key)
-    return _bound[key]
+        snapshot.digest.text("name", name)
+        taken[name] = snapshot.take(names[name], name)
+    content = _library_hash(tuple(modules)) + snapshot.digest.hexdigest()
+    key = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+    loops = _alive.get(key)
+    if loops is None:
+        snapshot.name_copies(key)
+        opaque = tuple(snapshot.opaque)
+        make = functools.partial(_native, key=key, keep=not opaque)
+        bound = _bind(modules, taken, make)
+        loops = Loops(**bound, compiled=True, key=key, opaque=opaque)
+        _alive[key] = loops
+    _recent[key] = loops
+    _recent.move_to_end(key)
+    if len(_recent) > RECENT:
+        _recent.popitem(last=False)
+    return loops
+
+
+def bind_once(
+    modules: Sequence[types.ModuleType], names: Mapping[str, Any]
+) -> Loops:
+    """Bind functions as they are, for one use: nothing is kept."""
+    plain = any(callable(one) and not is_compiled(one) for one in names.values())
+    bound = _bind(modules, names, _plain if plain else _once)
+    return Loops(**bound, compiled=not plain, key="", opaque=())
 
 
 def _bind(
-    module: types.ModuleType, names: Mapping[str, Any], folder: Path, compiled: bool
+    modules: Sequence[types.ModuleType], names: Mapping[str, Any], make: Callable
 ) -> dict[str, Any]:
-    source = Path(str(module.__file__)).read_text(encoding="utf-8")
-    short = module.__name__.rpartition(".")[2]
-    path = write_once(folder / f"{short}.py", source)
-    copy = types.ModuleType(f"_wolfpack_{folder.name}_{short}")
-    copy.__file__ = str(path)
-    sys.modules[copy.__name__] = copy  # Numba's cache looks functions up by module
-    exec(compile(source, str(path), "exec"), copy.__dict__)
-    space = copy.__dict__
-    own = {
-        name: value
-        for name, value in space.items()
-        if is_compiled(value) and value.py_func.__module__ == copy.__name__
-    }
-    if not compiled:
-        own = {name: value.py_func for name, value in own.items()}
-        plain = {n: v.plain for n, v in space.items() if hasattr(v, "plain")}
-        space.update({**own, **plain})
-    for value in own.values() if compiled else ():
-        if getattr(value, "is_entry", False):
-            with contextlib.suppress(RuntimeError):  # no place to keep it
-                value.enable_caching()
-    space.update({name: names[name] for name in names if name in space})
-    return {name: value for name, value in own.items() if name not in names}
+    """Copy the functions of modules, and bind what they call by name."""
+    bound = dict(names)
+    for module in modules:
+        space = dict(vars(module))
+        own = {
+            name: make(value, space, name)
+            for name, value in space.items()
+            if is_compiled(value) and value.py_func.__module__ == module.__name__
+        }
+        space.update(own)
+        if make is _plain:
+            space.update({n: v.plain for n, v in space.items() if hasattr(v, "plain")})
+        space.update({name: bound[name] for name in bound if name in space})
+        space["__name__"] = HOME  # every process can import it
+        bound.update({name: own[name] for name in own if name not in names})
+    return bound
+
+
+def _plain(value: Any, space: dict[str, Any], name: str) -> Any:
+    return _copy(value.py_func, space)
+
+
+def _once(value: Any, space: dict[str, Any], name: str) -> Any:
+    return type(value)(_copy(value.py_func, space), targetoptions=value.targetoptions)
+
+
+def _native(value: Any, space: dict[str, Any], name: str, key: str, keep: bool) -> Any:
+    function = _copy(value.py_func, space)
+    short = function.__module__.rpartition(".")[2]
+    function.__module__ = HOME
+    # Machine code from disk and of this process is linked by names: no other function
+    # may have this one.
+    function.__qualname__ = f"{short}_{function.__name__}_{key}"
+    made = type(value)(function, targetoptions=value.targetoptions)
+    made.origin = f"{key} {short} {name}"
+    if keep and getattr(value, "is_entry", False):
+        made._cache = LoopCache(key, f"{short}.{name}")
+    return made
+
+
+def _copy(function: Any, space: dict[str, Any]) -> types.FunctionType:
+    copy = types.FunctionType(
+        function.__code__, space, function.__name__, function.__defaults__,
+        function.__closure__,
+    )  # fmt: skip
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__module__ = function.__module__
+    return copy
 
 
 @functools.cache
-def library(module: types.ModuleType) -> types.SimpleNamespace:
+def _library_hash(modules: tuple[types.ModuleType, ...]) -> str:
+    """Hash the sources of the loops, and of all that they take from elsewhere."""
+    digest, files, todo = hashlib.blake2b(digest_size=16), set(), list(modules)
+    while todo:
+        module = todo.pop()
+        if str(module.__file__) in files:
+            continue
+        files.add(str(module.__file__))
+        for name, value in sorted(vars(module).items()):
+            source = getattr(value, "py_func", getattr(value, "_defn", None))
+            if source is not None and source.__module__.startswith("wolfpack."):
+                todo.append(sys.modules[source.__module__])
+            elif isinstance(value, int | float | np.number):
+                digest.update(f"{name} {value!r}\n".encode())
+    for file in sorted(files):
+        digest.update(Path(file).read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def library(module: types.ModuleType) -> Loops:
     """Return a module's own entries, which need no problem, kept on disk."""
     return specialise([module], {})
-
-
-def user_cache() -> Path:
-    """Return the folder named by `WOLFPACK_CACHE`, or the user's cache folder."""
-    given = os.environ.get("WOLFPACK_CACHE")
-    if given:
-        return Path(given)
-    from platformdirs import user_cache_dir
-
-    return Path(user_cache_dir("wolfpack"))
-
-
-def cache_folder() -> Path:
-    """Return the folder of the compiled loops."""
-    return user_cache() / "loops"
-
-
-def exists(path: Path) -> bool:
-    """Return whether a file is there to be read; a closed folder holds none."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
-
-
-def write_once(path: Path, text: str) -> Path:
-    """Write atomically, and only if absent: Numba's cache keys on the file's date."""
-    try:
-        if not exists(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(temporary, path)
-    except OSError:  # a read-only home: compile again in each process
-        if path.is_relative_to(_own_folder()):
-            raise
-        return write_once(_own_folder() / path.parent.name / path.name, text)
-    return path
-
-
-@functools.cache
-def _own_folder() -> Path:
-    """Make a folder of this process alone: in a shared one others could leave code."""
-    folder = tempfile.TemporaryDirectory(prefix="wolfpack-", ignore_cleanup_errors=True)
-    atexit.register(folder.cleanup)
-    return Path(folder.name)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number)

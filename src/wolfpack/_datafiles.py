@@ -16,7 +16,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from wolfpack._compile import user_cache
+from wolfpack._cache import user_cache
 
 OCR_URL = "https://ai.stanford.edu/~btaskar/ocr/letter.data.gz"
 OCR_FILES = ("ocr/letters.npz", "ocr/letter.data.gz")

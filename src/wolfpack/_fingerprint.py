@@ -1,129 +1,201 @@
-"""What compiled loops are kept under on disk: a name that an edit changes."""
+"""A hash of values by their content, the same in every process.
+
+`known` hashes what this module understands to the last bit, and says False for the
+rest: nobody may take two different values for the same because they print alike. The
+data of a problem may hold anything; `add` pickles what `known` does not understand.
+"""
 
 import enum
 import hashlib
-import inspect
+import pickle
+import secrets
 import sys
 import types
-from collections.abc import Sequence
 from typing import Any
 
+import llvmlite
 import numba
 import numpy as np
-from numba.core.dispatcher import Dispatcher
+import scipy.sparse
+from numba.core import types as numba_types
 
-# Modules that a release changes and a user does not.
-_FOREIGN = {*sys.stdlib_module_names, "numpy", "numba", "scipy", "llvmlite"}
+# A function or class of these packages is known by its name and the package's version.
+_RELEASED = {*sys.stdlib_module_names, "numpy", "numba", "llvmlite", "scipy"}
+_VERSIONS = (
+    *sys.version_info[:2],
+    *(package.__version__ for package in (numba, llvmlite, np, scipy)),
+)
+_PLAIN = (bool, int, float, complex, str, type(None), type(...), range, slice)
+_PLAIN_TYPES = (
+    numba_types.Number,
+    numba_types.Boolean,
+    numba_types.NumberClass,
+    numba_types.Array,
+)
 
 
 class Fingerprint:
-    """A hash of all that the meaning of a function depends on.
+    """A hash to which values are added one by one.
 
-    Its bytecode and constants, and, followed to the end, the globals and closure
-    cells it names: other functions, numbers, arrays. Comments do not count; editing
-    an oracle, or a constant it reads, does.
+    Examples
+    --------
+    >>> one, two = Fingerprint(), Fingerprint()
+    >>> one.known((1, 2.0)), two.known((1, 2))
+    (True, True)
+    >>> one.hexdigest() == two.hexdigest()
+    False
     """
 
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=16)
-        self._seen: dict[int, int] = {}
-        self.lasting = True  # whether another process can find these functions
-        self.add((sys.version_info[:2], numba.__version__))
+        self.put("versions", repr(_VERSIONS).encode())
 
     def hexdigest(self) -> str:
-        """Return the fingerprint of what was added so far."""
+        """Return the hash of what was added so far."""
         return self._hash.hexdigest()
 
+    def put(self, tag: str, content: Any = b"") -> None:
+        """Add bytes, with a tag and their length, so that no two sequences collide."""
+        view = memoryview(content)
+        self._hash.update(f"{tag} {view.nbytes}\n".encode())
+        self._hash.update(view)
+
+    def text(self, tag: str, text: str) -> None:
+        """Add a text."""
+        self.put(tag, text.encode("utf-8", "surrogatepass"))
+
     def add(self, value: Any) -> None:
-        """Add a function, a constant, an array or a nest of them."""
-        if isinstance(value, Dispatcher):
-            options = value.targetoptions
-            self._text(
-                f"njit {[(key, _stable(options[key])) for key in sorted(options)]}"
-            )
-            value = value.py_func
-        if inspect.isfunction(value):
-            self._function(value)
-        elif isinstance(value, types.CodeType):
-            self._code(value)
-        elif isinstance(value, np.ndarray):
-            self._text(f"array {value.dtype} {value.shape}")
-            flat = np.ascontiguousarray(value).reshape(-1)
-            # No copy: the array may be a mapped file that is larger than the memory.
-            whole = flat.tobytes() if flat.dtype.hasobject else flat.view(np.uint8).data
-            self._hash.update(whole)
-        elif isinstance(value, tuple | list | frozenset | set):
-            items = (
-                value if isinstance(value, tuple | list) else sorted(map(repr, value))
-            )
-            self._text(f"{type(value).__name__} {len(value)}")
-            for item in items:
-                self.add(item)
-        elif isinstance(value, bytes):
-            self._hash.update(value)
+        """Add any value of a problem's data.
+
+        What cannot be pickled gets a number of its own: it equals nothing, not even
+        itself when it is added again.
+        """
+        if isinstance(value, tuple | list):
+            self._items(type(value).__name__, value, self.add)
+        elif isinstance(value, dict):
+            self._items("dict keys", value.keys(), self.add)
+            self._items("dict values", value.values(), self.add)
+        elif scipy.sparse.issparse(value):
+            self._sparse(value)
+        elif not self.known(value):
+            self._pickled(value)
+
+    def known(self, value: Any) -> bool:
+        """Add a value that is understood; return whether it was."""
+        kind = type(value)
+        if kind in _PLAIN:
+            self.text(kind.__name__, repr(value))
+        elif kind is bytes:
+            self.put("bytes", value)
+        elif isinstance(value, tuple):
+            return self._tuple(value)
+        elif kind is frozenset:
+            return self._set(value)
+        elif isinstance(value, np.generic | np.dtype):
+            return self._scalar(value)
+        elif kind in (np.ndarray, np.memmap):
+            return self._array(value)
         elif isinstance(value, enum.EnumMeta):
-            members: Any = value.__members__
-            self._text(f"{value.__name__} {[(k, members[k].value) for k in members]}")
-        elif isinstance(value, types.ModuleType | type):
-            fields = (
-                getattr(value, "_fields", ""),
-                getattr(value, "_field_defaults", ""),
-            )
-            self._text(f"{value.__name__} {fields}")
-        elif hasattr(value, "_defn"):  # a Numba intrinsic
-            self.add(value._defn)
+            members = {name: m.value for name, m in value.__members__.items()}
+            self.text("enum", value.__qualname__)
+            return self.known(tuple(members.items()))
+        elif isinstance(value, enum.Enum):
+            self.text("member", value.name)
+            return self.known(kind)
+        elif isinstance(value, _PLAIN_TYPES):
+            self.text("numba type", f"{kind.__name__} {value}")
+        elif isinstance(value, numba_types.ExternalFunction):
+            self.text("external", f"{value.symbol} {value.sig}")
+        elif _is_released(value):
+            self.text("released", f"{getattr(value, '__module__', '')} {_name(value)}")
         else:
-            self._text(f"{type(value).__name__} {value!r}")
+            return self._record_class(value)
+        return True
 
-    def _text(self, text: str) -> None:
-        self._hash.update(text.encode() + b"\0")
+    def _items(self, tag: str, items: Any, add: Any) -> None:
+        self.text(tag, str(len(items)))
+        for item in items:
+            add(item)
 
-    def _function(self, function: types.FunctionType) -> None:
-        if id(function) in self._seen:
-            self._text(f"function {self._seen[id(function)]}")
-            return
-        self._seen[id(function)] = len(self._seen)
-        # Numba's cache looks the modules of all functions up again, by name.
-        self._text(f"{function.__module__} {function.__qualname__}")
-        self.lasting &= function.__module__ in sys.modules
-        self._code(function.__code__)
-        self.add(function.__defaults__ or ())
-        for cell in function.__closure__ or ():
-            self.add(cell.cell_contents)
+    def _tuple(self, value: tuple) -> bool:
+        fields = getattr(value, "_fields", ())
+        self.text("tuple", f"{type(value).__name__} {len(value)} {fields}")
+        return all([self.known(item) for item in value])
 
-        names = sorted(_names(function.__code__))
-        for name in names:
-            if name in function.__globals__:
-                self._text(name)
-                value = function.__globals__[name]
-                self.add(value)
-                if isinstance(value, types.ModuleType):
-                    self._members(value, names)
+    def _set(self, value: frozenset) -> bool:
+        parts = []
+        for item in value:
+            part = Fingerprint()
+            if not part.known(item):
+                return False
+            parts.append(part.hexdigest())
+        self.text("set", " ".join(sorted(parts)))
+        return True
 
-    def _members(self, module: types.ModuleType, names: Sequence[str]) -> None:
-        """Add what a function may read from a user's module as `module.name`."""
-        if module.__name__.partition(".")[0] in _FOREIGN:
-            return
-        for name in names:
-            if hasattr(module, name):
-                self._text(f"{module.__name__}.{name}")
-                member = getattr(module, name)
-                self.add(member)
-                if isinstance(member, types.ModuleType) and member is not module:
-                    self._members(member, [other for other in names if other != name])
+    def _scalar(self, value: np.generic | np.dtype) -> bool:
+        dtype = value if isinstance(value, np.dtype) else value.dtype
+        if dtype.hasobject:
+            return False
+        self.text("dtype", f"{dtype.descr if dtype.names else dtype.str}")
+        if isinstance(value, np.generic):
+            self.put("scalar", value.tobytes())
+        return True
 
-    def _code(self, code: types.CodeType) -> None:
-        self._hash.update(code.co_code)
-        self._text(f"{code.co_names} {code.co_varnames}")
-        for constant in code.co_consts:
-            self.add(constant)
+    def _array(self, value: np.ndarray) -> bool:
+        if not self._scalar(value.dtype):
+            return False
+        self.text("array", str(value.shape))
+        # No copy: the array may be a mapped file that is larger than the memory.
+        flat = np.ascontiguousarray(value).reshape(-1)
+        self.put("content", flat.view(np.uint8).data if flat.size else b"")
+        return True
+
+    def _record_class(self, value: Any) -> bool:
+        """Add the class of a named tuple, of which only names and defaults count."""
+        if not (isinstance(value, type) and issubclass(value, tuple)):
+            return False
+        fields: Any = getattr(value, "_fields", None)
+        if fields is None:
+            return False
+        self.text("record", f"{value.__qualname__} {fields}")
+        return self.known(tuple(getattr(value, "_field_defaults", {}).values()))
+
+    def _sparse(self, value: Any) -> None:
+        self.text("sparse", f"{value.format} {value.shape}")
+        if value.format in ("csr", "csc", "bsr"):
+            parts = value.indptr, value.indices, value.data
+        else:
+            table = value.tocoo()
+            parts = *table.coords, table.data
+        self._items("parts", parts, self.add)
+
+    def _pickled(self, value: Any) -> None:
+        buffers: list[pickle.PickleBuffer] = []
+        try:
+            content = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+            self.put("pickle", content)
+            for buffer in buffers:
+                self.put("buffer", buffer.raw())
+        except Exception:
+            self.put("unknown", secrets.token_bytes(16))
 
 
-def _stable(option: Any) -> Any:
-    return sorted(option) if isinstance(option, set) else option
+def _is_released(value: Any) -> bool:
+    """Return whether a name in a released package means this very object."""
+    if isinstance(value, np.ufunc):
+        return getattr(np, value.__name__, None) is value
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] in _RELEASED
+    module = getattr(value, "__module__", None)
+    if not isinstance(module, str) or module.partition(".")[0] not in _RELEASED:
+        return False
+    found: Any = sys.modules.get(module)
+    if getattr(found, str(getattr(value, "__name__", "")), None) is value:
+        return True
+    for part in _name(value).split("."):
+        found = getattr(found, part, None)
+    return found is value
 
 
-def _names(code: types.CodeType) -> set[str]:
-    """Return the global names that a function and those nested in it may read."""
-    nested = [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return set(code.co_names).union(*(_names(c) for c in nested))
+def _name(value: Any) -> str:
+    return str(getattr(value, "__qualname__", None) or getattr(value, "__name__", ""))

@@ -36,6 +36,7 @@ IDLE_PASSES = 30.0
 PATIENCE_SECONDS = 3.0
 
 _said_uncompiled: set[str] = set()
+_said_opaque: set[str] = set()
 
 
 class Options(NamedTuple):
@@ -102,6 +103,14 @@ class Run:
                     "%s has plain Python functions: running uncompiled.", name
                 )
             return
+        if self.kernels.opaque and name not in _said_opaque:
+            _said_opaque.add(name)
+            logger.warning(
+                "%s depends on %s, whose content has no fingerprint: its loops are "
+                "compiled for this process only.",
+                name,
+                " and ".join(self.kernels.opaque[:3]),
+            )
         begin = time.perf_counter()
         if not self.kernels.oracle_values.signatures:
             logger.info("%s: loading its loops, or compiling them once (~15 s).", name)

@@ -131,11 +131,11 @@ def from_blocks(
         start=x0,
         oracle=compiled(oracle),
         score=compiled(score),
-        add=add,
+        add=add if native else add.py_func,  # args may hold what Numba does not know
         slope=compiled(slope),
         value=None if value is None else compiled(objective),
         contains=compiled(contains),
-        touched=touched,
+        touched=touched if native else touched.py_func,
         max_rows=1,
         quadratic=quadratic,
         scale=scale,

@@ -6,39 +6,62 @@ and what it returns is compared with what the other functions say about the same
 """
 
 import inspect
-import types
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from numba.core.errors import NumbaError
 
-from wolfpack import _compile, _slots
+from wolfpack import _compile, _slots, gap
+from wolfpack._snapshot import Snapshot
 from wolfpack.problem import OPTIONAL, REQUIRED, Problem, ProblemError
 
 
 def check(problem: Problem) -> None:
     """Raise `ProblemError` if a function of `problem` misbehaves on its data."""
     _check_arrays(problem)
-    functions, copies = {}, {}
+    functions, snapshot = {}, Snapshot(checked=True)
     for name in REQUIRED + OPTIONAL:
         function = getattr(problem, name)
         if function is None and name in REQUIRED:
             raise ProblemError(f"{name} is missing: a Problem needs {_list(REQUIRED)}.")
         if function is not None:
             _check_signature(name, function)
-            functions[name] = with_bounds(function, copies)
+            compiled = _compile.is_compiled(function)
+            functions[name] = snapshot.take(function, name) if compiled else function
     if (problem.prepare is None) != (problem.spread is None):
         raise ProblemError("prepare and spread belong together: give both or none.")
-    n = problem.n_blocks
-    blocks = [_Block(problem, functions, i) for i in range(n)]
-    v = problem.shared.astype(np.float64)
-    for block in blocks:  # a start outside its set would make every bound wrong
+    few = sorted({0, problem.n_blocks // 2, problem.n_blocks - 1})
+    blocks = [_Block(problem, functions, i) for i in few]
+    for block in blocks:
         block.member(block.start, "start")
-        block.number("add", problem.data, block.i, block.start, 1.0, v)
-    for i in sorted({0, n // 2, n - 1}):
-        blocks[i].check(v.astype(problem.shared.dtype))
+        block.image(block.start)
+    v = _walk(problem, functions).astype(problem.shared.dtype)
+    for block in blocks:
+        block.check(v)
+
+
+def _walk(problem: Problem, functions: dict[str, Callable]) -> np.ndarray:
+    """Return v0 + A x of the start, after a look at every block of it.
+
+    A start outside its set would make every bound wrong.
+    """
+    at, v = np.zeros(1, np.int64), problem.shared.astype(np.float64)
+    blocks = problem.store.create(problem.start, problem.offsets, 1)
+    names = {"add": functions["add"], "HAS_CONTAINS": problem.contains is not None}
+    if problem.contains is not None:
+        names["contains"] = functions["contains"]
+    walk = _compile.bind_once([problem.store, gap], names).walk
+    try:
+        outside = int(walk(problem.data, blocks, problem.n_blocks, v, at))
+    except Exception as error:
+        raise _sentence("contains or add", int(at[0]), error) from error
+    if outside >= 0:
+        start = _Block(problem, functions, outside).start
+        raise ProblemError(_outside("start", outside, start))
+    if not np.isfinite(v).all():
+        raise ProblemError("add wrote NaN or infinity for the start of some block.")
+    return v
 
 
 def _check_arrays(problem: Problem) -> None:
@@ -108,20 +131,10 @@ class _Block:
 
     def call(self, name: str, *args: Any) -> Any:
         """Call a function; turn what goes wrong into a sentence."""
-        where = f"{name} on block {self.i}"
         try:
             return self.functions[name](*args)
-        except NumbaError as error:
-            raise ProblemError(f"{name} does not compile: {_reason(error)}") from error
-        except IndexError as error:
-            raise ProblemError(
-                f"{where} reads or writes outside an array ({error}); check its "
-                "indices against the shapes of data, shared and atom."
-            ) from error
         except Exception as error:
-            raise ProblemError(
-                f"{where} raised {type(error).__name__}: {error}"
-            ) from error
+            raise _sentence(name, self.i, error) from error
 
     def number(self, name: str, *args: Any) -> float:
         """Call a function that must return a finite number."""
@@ -170,7 +183,7 @@ class _Block:
 
         Where v is 0 at the start a wrong sign in `add` shows only after a step.
         """
-        data, i, rows = self.problem.data, self.i, np.arange(len(v))
+        data, i, rows = self.problem.data, self.i, self.rows()
         out, linear = self.image(atom)
         move = (out - self.image(point)[0]).astype(v.dtype)
         direction = out.astype(v.dtype)
@@ -210,7 +223,7 @@ class _Block:
             raise ProblemError(f"spread and add disagree on block {i}.")
         if problem.curvature is not None and problem.quadratic:
             bend = self.number("curvature", data, blocks, i, atom, work)
-            rows = np.arange(len(v))
+            rows = self.rows()
             ends = [self.number("slope", data, v, out, rows, t) for t in (0.0, 1.0)]
             self.agree(bend, ends[1] - ends[0], "curvature is {}, but slopes give {}")
 
@@ -239,26 +252,32 @@ class _Block:
         straight = np.allclose(double, 2 * out, rtol=1e-4, atol=1e-12)
         if not (straight and np.isclose(twice, 2 * linear, rtol=1e-4, atol=1e-12)):
             raise ProblemError(f"add on block {i} is not proportional to scale.")
-        # A fused step knows better than `add` which rows it touches.
-        if problem.touched is not None and problem.prepare is None:
-            listed = np.zeros(problem.max_rows, np.int64)
-            count = int(self.number("touched", data, i, listed, problem.work()))
+        if len(self.rows()) < len(out):
             used = np.flatnonzero(out.reshape(len(out), -1).any(axis=1))
-            if not np.isin(used, listed[:count]).all():
+            if not np.isin(used, self.rows()).all():
                 raise ProblemError(
                     f"touched leaves out rows that add wrote, block {i}."
                 )
         return out, linear
+
+    def rows(self) -> np.ndarray:
+        """Return the rows of v that the block reaches, where the problem says.
+
+        A fused step knows better than `add` which rows it touches: then all of them.
+        """
+        problem = self.problem
+        if problem.touched is None or problem.prepare is not None:
+            return np.arange(len(problem.shared))
+        listed = np.zeros(problem.max_rows, np.int64)
+        count = self.number("touched", problem.data, self.i, listed, problem.work())
+        return listed[: int(count)]
 
     def member(self, atom: np.ndarray, name: str) -> None:
         """Refuse an atom outside M_i, where the problem can tell."""
         if self.problem.contains is None:
             return
         if not self.call("contains", self.problem.data, self.i, atom):
-            raise ProblemError(
-                f"{name} gave a point of block {self.i} that contains() puts outside "
-                f"the feasible set: {np.array2string(atom, threshold=6)}"
-            )
+            raise ProblemError(_outside(name, self.i, atom))
 
     def agree(self, one: float, two: float, sentence: str) -> None:
         """Refuse two numbers that should be the same and are not."""
@@ -267,29 +286,25 @@ class _Block:
             raise ProblemError(f"On block {self.i} {text}; they must be equal.")
 
 
-def with_bounds(function: Any, done: dict[int, Any]) -> Any:
-    """Compile a user's function, and those of the user's it calls, with checks."""
-    if not _compile.is_compiled(function):
-        return function
-    python = function.py_func
-    if python.__module__.startswith(("numba.", "wolfpack._", "numpy.")):
-        return function
-    if id(python) not in done:
-        done[id(python)] = function  # a recursive function meets itself
-        space = dict(python.__globals__)
-        for name in python.__code__.co_names:
-            if name in space:
-                space[name] = with_bounds(space[name], done)
-        cells = tuple(
-            types.CellType(with_bounds(cell.cell_contents, done))
-            for cell in python.__closure__ or ()
+def _sentence(name: str, i: int, error: Exception) -> ProblemError:
+    """Say what a function did wrong."""
+    if isinstance(error, NumbaError):
+        return ProblemError(f"{name} does not compile: {_reason(error)}")
+    where = f"{name} on block {i}"
+    if isinstance(error, IndexError):
+        return ProblemError(
+            f"{where} reads or writes outside an array ({error}); check its "
+            "indices against the shapes of data, shared and atom."
         )
-        copy = types.FunctionType(
-            python.__code__, space, python.__name__, python.__defaults__, cells or None
-        )
-        copy.__module__ = python.__module__
-        done[id(python)] = numba.njit(copy, boundscheck=True)
-    return done[id(python)]
+    return ProblemError(f"{where} raised {type(error).__name__}: {error}")
+
+
+def _outside(name: str, i: int, point: np.ndarray) -> str:
+    shown = np.array2string(point, threshold=6)
+    return (
+        f"{name} gave a point of block {i} that contains() puts outside the feasible "
+        f"set: {shown}"
+    )
 
 
 def _reason(error: NumbaError) -> str:

@@ -11,13 +11,14 @@ and a problem says four things about it: how to minimise a linear function over 
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from types import ModuleType, SimpleNamespace
+from dataclasses import dataclass, field, fields
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from wolfpack import _compile, _slots, gap, steps
+from wolfpack import _cache, _compile, _slots, gap, steps
+from wolfpack._compile import Loops
 from wolfpack._fingerprint import Fingerprint
 from wolfpack._records import canonical
 from wolfpack.engines import (
@@ -175,6 +176,10 @@ class Problem:
         recipe = getattr(self, "_recipe", None)
         return recipe or super().__reduce__()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields alone: loops belong to this process."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
     @property
     def n_blocks(self) -> int:
         """The number of blocks, n in the paper."""
@@ -199,22 +204,33 @@ class Problem:
         digest.add((self.name, self.data, self.shared, self.offsets))
         return digest.hexdigest()
 
-    def kernels(self) -> SimpleNamespace:
-        """Return the loops, compiled for this problem or ready to be."""
+    def kernels(self) -> Loops:
+        """Return the loops, compiled for this problem or ready to be.
+
+        Compiled functions are read anew each time: a constant may have changed since.
+        Plain Python functions are called as they are, by loops of this problem alone.
+        """
+        loops = getattr(self, "_loops", None)
+        if loops is None or loops.compiled:
+            loops = _compile.specialise([self.store, *LOOPS], self._names())
+            object.__setattr__(self, "_loops", loops)
+        return loops
+
+    def _names(self) -> dict[str, Any]:
+        """Return what the loops call by name."""
         names = {name: getattr(self, name) for name in REQUIRED}
         names |= {name: getattr(self, name) or _stub(name) for name in OPTIONAL}
         if self.prepare is None:  # the store's own
             del names["prepare"], names["spread"]
-        names |= {
+        return names | {
             "HAS_CURVATURE": self.curvature is not None,
             "HAS_VALUE": self.value is not None,
             "RESCORE": getattr(self.shared, "dtype", None) == np.float32,
             "HAS_ROWS": self.touched is not None,
             "HAS_CONTAINS": self.contains is not None,
             "HAS_MINIMISER": self.minimiser is not None,
-            "QUADRATIC": self.quadratic,
+            "QUADRATIC": bool(self.quadratic),
         }
-        return _compile.specialise([self.store, *LOOPS], names)
 
     def check(self) -> None:
         """Try every function on a few blocks, with bounds checking on.
@@ -226,16 +242,24 @@ class Problem:
         """
         from wolfpack.check import check
 
-        kernels = self.kernels()
+        loops = self.kernels()
         digest = Fingerprint()
-        digest.add((self.fingerprint, self.start, self.max_rows, self.work))
-        passed = _compile.cache_folder() / kernels.key / f"checked_{digest.hexdigest()}"
-        if not (kernels.compiled and _compile.exists(passed)):
+        facts = loops.key, self.fingerprint, self.start, self.max_rows, self.work()
+        digest.add(facts)
+        passed = digest.hexdigest()
+        if passed == getattr(self, "_passed", None):
+            return
+        kept = loops.compiled and not loops.opaque
+        note = _cache.loops_folder() / loops.key / f"checked_{passed}"
+        if not (kept and _cache.read(note) is not None):
             check(self)
-            if kernels.compiled:
-                _compile.write_once(passed, "")
+            if kept:
+                _cache.write(note, b"")
+        object.__setattr__(self, "_passed", passed)
 
 
 @functools.cache
 def _stub(name: str) -> Callable:
-    return _compile.jit(getattr(_slots, name))
+    stub = _compile.jit(getattr(_slots, name))
+    stub.origin = f"no {name}"
+    return stub

@@ -1,0 +1,264 @@
+"""Compiled functions as they are at this moment: hashed, and built anew.
+
+A Numba function keeps the globals that it saw when it was first compiled; the Python
+function behind it sees what they are now. So one walk does both: whatever it hashes it
+also puts into a copy of the function, in globals and cells of the copy's own, with its
+helpers copied the same way. What is hashed is what will be compiled, and no later
+change of a constant, an array or a helper reaches it.
+
+What cannot be hashed by content (a `guvectorize` or `overload` helper, an object) is
+kept as it is, and named in `opaque`: loops that depend on it are not for the disk.
+"""
+
+import builtins
+import dis
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
+from numba.np.ufunc.dufunc import DUFunc
+
+from wolfpack._fingerprint import Fingerprint
+
+# Copies say that they come from this module, which every process can import: Numba
+# looks it up when it loads them from disk.
+HOME = __name__
+# Numba puts the address of a larger array into the code, where others put its content.
+LARGE_BYTES = 10**6
+_WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper", "forceinline")
+
+
+class Signed(CPUDispatcher):
+    """A copy of a function with declared signatures, which are compiled when needed."""
+
+    declared: tuple = ()
+
+    def settle(self) -> None:
+        """Compile the declared signatures, and allow no others."""
+        if self._can_compile:
+            for signature in self.declared:
+                self.compile(signature)
+            self.disable_compile()
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Answer compiled code that calls it."""
+        self.settle()
+        return super().get_call_template(args, kws)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Answer Python that calls it."""
+        self.settle()
+        return super().__call__(*args, **named)
+
+
+class Snapshot:
+    """A walk over functions and all that they refer to.
+
+    Parameters
+    ----------
+    checked : bool
+        Whether the copies check the bounds of arrays.
+    """
+
+    def __init__(self, checked: bool = False) -> None:
+        self.digest = Fingerprint()
+        self.opaque: list[str] = []
+        self._checked = checked
+        self._copies: list[types.FunctionType] = []
+        self._met: dict[int, tuple[int, Any, Any]] = {}  # number, original, copy
+
+    def take(self, value: Any, where: str) -> Any:
+        """Hash a value; return its copy. `where` is its name, for messages."""
+        if id(value) in self._met:
+            number, _, copy = self._met[id(value)]
+            self.digest.text("again", str(number))
+            return copy
+        if isinstance(value, CPUDispatcher):
+            return self._dispatcher(value, where)
+        if type(value) is DUFunc and not value._frozen:
+            return self._ufunc(value)
+        if isinstance(value, tuple) and type(value) is not tuple:
+            return self._record(value, where)
+        if type(value) is tuple:
+            self.digest.text("tuple", str(len(value)))
+            return tuple(self.take(item, where) for item in value)
+        if hasattr(value, "_defn"):
+            return self._intrinsic(value, where)
+        if not self.digest.known(value):
+            return self._keep(value, where)
+        return self._array(value, where) if isinstance(value, np.ndarray) else value
+
+    def name_copies(self, key: str) -> None:
+        """Give every copy a name that no other function has.
+
+        Machine code from disk and of this process is linked by these names.
+        """
+        for number, copy in enumerate(self._copies):
+            copy.__qualname__ = f"{copy.__name__}_{number}_{key}"
+
+    def _note(self, value: Any, copy: Any) -> Any:
+        """Remember a copy, for whoever refers to the same value: also to itself."""
+        self._met[id(value)] = len(self._met), value, copy
+        return copy
+
+    def _keep(self, value: Any, where: str) -> Any:
+        self.opaque.append(f"{where} ({type(value).__name__})")
+        self.digest.text("opaque", str(id(value)))
+        return self._note(value, value)  # which stays alive, and so its id is unique
+
+    def _dispatcher(self, value: CPUDispatcher, where: str) -> Any:
+        origin = getattr(value, "origin", None)
+        if origin is not None and not self._checked:
+            self.digest.text("bound", origin)
+            return value
+        known = value._compiler.pipeline_class is Compiler and not value.locals
+        if not known:
+            return self._keep(value, where)
+        options = dict(value.targetoptions)
+        declared = () if value._can_compile else tuple(value.nopython_signatures)
+        self.digest.text("options", str([(k, _order(options[k])) for k in options]))
+        self.digest.text("declared", str(declared))
+        kind: Any = type(value)
+        if self._checked:
+            options = {k: v for k, v in options.items() if k not in _WRAPPERS}
+            options["boundscheck"], kind = True, CPUDispatcher
+        copy, fill = self._function(value.py_func)
+        made = (Signed if declared else kind)(copy, targetoptions=options)
+        if declared:
+            made.declared = declared
+        self._note(value, made)
+        fill()
+        return made
+
+    def _array(self, value: np.ndarray, where: str) -> np.ndarray:
+        """Return a copy of the same layout that nobody else can change."""
+        flags = value.flags
+        self.digest.text("flags", f"{flags.c_contiguous} {flags.writeable}")
+        if value.nbytes > LARGE_BYTES:
+            megabytes = f"{value.nbytes / 1e6:.0f} MB"
+            self.opaque.append(f"{where} (an array of {megabytes}: pass it in data)")
+        copy = np.array(value, order="K")
+        copy.flags.writeable = flags.writeable
+        return copy
+
+    def _ufunc(self, value: DUFunc) -> Any:
+        options = value.targetoptions
+        self.digest.text("vectorize", f"{sorted(options.items())} {value.identity}")
+        copy, fill = self._function(value._dispatcher.py_func)
+        fill()
+        return self._note(value, DUFunc(copy, value.identity, targetoptions=options))
+
+    def _record(self, value: tuple, where: str) -> Any:
+        self.digest.text("record", type(value).__name__)
+        if not self.digest.known(type(value)):
+            return self._keep(value, where)
+        make: Any = type(value)
+        return make(*(self.take(item, where) for item in value))
+
+    def _intrinsic(self, value: Any, where: str) -> Any:
+        """Hash what writes machine code, if it is ours; it is never copied."""
+        define = value._defn
+        if define.__module__.partition(".")[0] not in ("wolfpack", "numba"):
+            return self._keep(value, where)
+        self.digest.text("intrinsic", f"{define.__module__} {define.__qualname__}")
+        self._code(define.__code__)
+        return value
+
+    def _function(self, function: Any) -> tuple[types.FunctionType, Callable]:
+        """Return an empty copy of a Python function, and what fills it."""
+        code, name = function.__code__, function.__qualname__
+        self._code(code)
+        space = {"__name__": HOME, "__builtins__": builtins}
+        cells = tuple(types.CellType() for _ in function.__closure__ or ())
+        defaults = tuple(
+            self.take(value, f"a default of {name}")
+            for value in function.__defaults__ or ()
+        )
+        copy = types.FunctionType(
+            code, space, function.__name__, defaults or None, cells or None
+        )
+        copy.__module__ = HOME
+        self._copies.append(copy)
+
+        def fill() -> None:
+            for key, value in sorted((function.__kwdefaults__ or {}).items()):
+                self.digest.text("keyword", key)
+                copy.__kwdefaults__ = copy.__kwdefaults__ or {}
+                copy.__kwdefaults__[key] = self.take(value, f"{key} of {name}")
+            for cell, key, old in zip(
+                cells, code.co_freevars, function.__closure__ or (), strict=True
+            ):
+                self.digest.text("cell", key)
+                try:
+                    value = old.cell_contents
+                except ValueError:  # not defined yet
+                    continue
+                cell.cell_contents = self._member(value, code, f"{key} in {name}")
+            for key in sorted(_globals_of(code)):
+                if key in function.__globals__:
+                    self.digest.text("global", key)
+                    value = function.__globals__[key]
+                    space[key] = self._member(value, code, f"{key} in {name}")
+
+        return copy, fill
+
+    def _member(self, value: Any, code: types.CodeType, where: str) -> Any:
+        if not isinstance(value, types.ModuleType):
+            return self.take(value, where)
+        return self._module(value, _attributes_of(code))
+
+    def _module(self, module: types.ModuleType, names: frozenset[str]) -> Any:
+        """Return a module that holds what a function may read of this one."""
+        if self.digest.known(module):
+            return module
+        copy = types.ModuleType(module.__name__)
+        self.digest.text("module", module.__name__)
+        for name in sorted(names):
+            if hasattr(module, name):
+                value, where = getattr(module, name), f"{module.__name__}.{name}"
+                self.digest.text("member", name)
+                if isinstance(value, types.ModuleType):
+                    setattr(copy, name, self._module(value, names - {name}))
+                else:
+                    setattr(copy, name, self.take(value, where))
+        return copy
+
+    def _code(self, code: types.CodeType) -> None:
+        """Hash all of a code object but where it stands and what it is called."""
+        counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
+        names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+        self.digest.text("code", f"{counts} {code.co_flags} {names}")
+        self.digest.put("bytes", code.co_code)
+        self.digest.put("exceptions", getattr(code, "co_exceptiontable", b""))
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self._code(constant)
+            else:
+                self.digest.known(constant)
+
+
+def _order(option: Any) -> Any:
+    return sorted(option) if isinstance(option, set | frozenset) else option
+
+
+def _nested(code: types.CodeType) -> list[types.CodeType]:
+    return [value for value in code.co_consts if isinstance(value, types.CodeType)]
+
+
+@functools.lru_cache(4096)
+def _globals_of(code: types.CodeType) -> frozenset[str]:
+    """Return the globals that a function, or one inside it, reads."""
+    reads = ("LOAD_GLOBAL", "LOAD_NAME")
+    own = {i.argval for i in dis.get_instructions(code) if i.opname in reads}
+    return frozenset(own.union(*map(_globals_of, _nested(code))))
+
+
+@functools.lru_cache(4096)
+def _attributes_of(code: types.CodeType) -> frozenset[str]:
+    """Return what a function may read as an attribute of a module."""
+    texts = (value for value in code.co_consts if isinstance(value, str))
+    return frozenset(code.co_names).union(texts, *map(_attributes_of, _nested(code)))
