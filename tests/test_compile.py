@@ -5,7 +5,6 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 import types
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 
 import wolfpack
 from wolfpack import _compile, steps
-from wolfpack._fingerprint import Fingerprint
+from wolfpack._snapshot import Snapshot
 
 SCRIPT = """
 import json
@@ -161,9 +160,13 @@ def key(script, helper=HELPER):
         sys.modules.pop("helper")
         if before is not None:
             sys.modules["helper"] = before
-    digest = Fingerprint()
-    digest.add(space["oracle"])
-    return digest.hexdigest()
+    return hash_of(space["oracle"])
+
+
+def hash_of(function):
+    snapshot = Snapshot()
+    snapshot.take(function, "f")
+    return snapshot.digest.hexdigest()
 
 
 def test_an_edit_is_what_runs(project):
@@ -188,51 +191,33 @@ def test_python_may_call_what_has_no_wrapper():
     assert again(10, 1, 3) == steps.open_loop(10, 1, 3)
 
 
-def test_the_key_covers_what_the_loops_import(monkeypatch):
-    problem = wolfpack.from_blocks(
-        np.zeros((2, 2)), lambda x, i: x[i], wolfpack.l2_ball()
-    )
-    before = problem.kernels()
+def test_the_key_covers_the_files_that_the_loops_take_functions_from(
+    tmp_path, monkeypatch
+):
+    loops, helpers = types.ModuleType("loops"), types.ModuleType("wolfpack.helpers")
+    for module in (loops, helpers):
+        module.__file__ = str(tmp_path / f"{module.__name__}.py")
+        Path(module.__file__).write_text("# first\n")
 
-    @_compile.jit
-    def draw(kind, sampler, rng, chosen):
-        chosen[:] = 0
+    def helper():
+        return 1
 
-    assert problem.kernels() is before
-    monkeypatch.setattr("wolfpack.engines.serial.draw", draw)
-    assert problem.kernels() is not before
-
-
-def test_a_cache_that_is_a_file_is_no_obstacle(tmp_path, monkeypatch):
-    (tmp_path / "cache").write_text("not a folder")
-    monkeypatch.setenv("WOLFPACK_CACHE", str(tmp_path / "cache"))
-    check_fallback()
-
-
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere"
-)
-def test_a_read_only_cache_is_no_obstacle(tmp_path, monkeypatch):
-    tmp_path.chmod(0o500)
-    monkeypatch.setenv("WOLFPACK_CACHE", str(tmp_path / "cache"))
-    check_fallback()
-
-
-def check_fallback():
-    path = _compile.write_once(_compile.cache_folder() / "key" / "loop.py", "x = 1\n")
-    assert path.read_text() == "x = 1\n"
-    assert (path.parent.name, path.name) == ("key", "loop.py")
-    owner = path.parents[1]  # others could leave machine code in a folder of theirs
-    assert owner.stat().st_mode & 0o077 == 0
+    helper.__module__ = helpers.__name__
+    loops.helper, loops.SIZE = _compile.jit(helper), 3
+    monkeypatch.setitem(sys.modules, helpers.__name__, helpers)
+    found = [_compile._library_hash.__wrapped__((loops,))]
+    Path(helpers.__file__).write_text("# second\n")
+    found.append(_compile._library_hash.__wrapped__((loops,)))
+    loops.SIZE = 4  # a number that is imported is a constant of the loops
+    found.append(_compile._library_hash.__wrapped__((loops,)))
+    assert len(set(found)) == 3
 
 
 def key_of(source: str, **names) -> str:
     """Fingerprint the function f that `source` defines."""
-    space = {"__name__": "wolfpack_test_module", **names}
+    space = {"__name__": "wolfpack_test_module", "numba": numba, **names}
     exec(source, space)
-    digest = Fingerprint()
-    digest.add(space["f"])
-    return digest.hexdigest()
+    return hash_of(numba.njit(space["f"]))
 
 
 def test_the_key_covers_enums_aliases_and_submodules():
@@ -242,7 +227,7 @@ def test_the_key_covers_enums_aliases_and_submodules():
     )
     assert key_of(mode.format(1)) != key_of(mode.format(7))
     alias = (
-        "def one(): return 1\ndef two(): return 2\n{}\n"
+        "@numba.njit\ndef one(): return 1\n@numba.njit\ndef two(): return 2\n{}\n"
         "def f(): return one() + two() + pick()"
     )
     assert key_of(alias.format("pick = one")) != key_of(alias.format("pick = two"))
@@ -254,17 +239,8 @@ def test_the_key_covers_enums_aliases_and_submodules():
     assert key_of("def f(): return mine.sub.C", mine=package) != before
 
 
-def test_functions_that_no_process_finds_again_are_not_kept():
-    digest = Fingerprint()
-    space = {"__name__": "no_such_module"}
-    exec("def f(): return 1", space)
-    digest.add(space["f"])
-    assert not digest.lasting
-
-
 def test_nothing_is_kept_beside_the_sources():
     problem = wolfpack.group_fused_lasso(np.arange(6.0).reshape(3, 2), alpha=0.1)
     wolfpack.solve(problem, sampling="gap", rng=0)
-    kept = [*Path(_compile.__file__).parent.rglob("*.nbi")]
-    fresh = [path for path in kept if path.stat().st_mtime > time.time() - 60]
-    assert not fresh
+    kept = Path(_compile.__file__).parent.rglob("*")
+    assert not [path for path in kept if path.suffix in (".nbi", ".nbc", ".bin")]

@@ -8,6 +8,7 @@ again; where nothing can be written, each process compiles for itself, and says 
 Loops that were not used for a long time are removed.
 """
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -81,7 +82,8 @@ class LoopCache(_Cache):
         write(path, serialize.dumps(data._reduce()))
 
     def _path(self, sig: Any, target_context: Any) -> Path:
-        where = target_context.codegen().magic_tuple(), config.OPT, config.BOUNDSCHECK
+        options = [getattr(config, name) for name in ("OPT", "BOUNDSCHECK")]
+        where = target_context.codegen().magic_tuple(), options
         text = f"{[(str(one), repr(one)) for one in sig]} {where}"
         short = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         return self.folder / f"{self.name}-{short}.bin"
@@ -134,10 +136,8 @@ def _sum(payload: bytes) -> bytes:
 
 def _drop(path: Path, why: str) -> None:
     logger.info("%s is damaged (%s) and compiled again.", path.name, why)
-    try:
+    with contextlib.suppress(OSError):  # it is replaced, or found damaged again
         path.unlink(missing_ok=True)
-    except OSError:  # it will be replaced, or found damaged again
-        pass
 
 
 _said: set[str] = set()
@@ -159,10 +159,8 @@ def _say_once(folder: Path, error: OSError) -> None:
 def _mark_used(folder: Path) -> None:
     if folder not in _used:
         _used.add(folder)
-        try:
+        with contextlib.suppress(OSError):  # a folder of another user
             os.utime(folder)
-        except OSError:  # somebody else's folder, which only they prune
-            pass
 
 
 class Kept(NamedTuple):

@@ -111,9 +111,7 @@ def is_compiled(function: Any) -> bool:
     return isinstance(function, Dispatcher)
 
 
-def specialise(
-    modules: Sequence[types.ModuleType], names: Mapping[str, Any]
-) -> Loops:
+def specialise(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) -> Loops:
     """Bind the functions and constants in `names` into copies of `modules`.
 
     Later modules see what earlier ones define. Returns everything they define, by name.
@@ -141,9 +139,7 @@ def specialise(
     return loops
 
 
-def bind_once(
-    modules: Sequence[types.ModuleType], names: Mapping[str, Any]
-) -> Loops:
+def bind_once(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) -> Loops:
     """Bind functions as they are, for one use: nothing is kept."""
     plain = any(callable(one) and not is_compiled(one) for one in names.values())
     bound = _bind(modules, names, _plain if plain else _once)

@@ -96,9 +96,9 @@ class Fingerprint:
         elif kind in (np.ndarray, np.memmap):
             return self._array(value)
         elif isinstance(value, enum.EnumMeta):
-            members = {name: m.value for name, m in value.__members__.items()}
+            members: Any = value.__members__
             self.text("enum", value.__qualname__)
-            return self.known(tuple(members.items()))
+            return self.known(tuple((name, members[name].value) for name in members))
         elif isinstance(value, enum.Enum):
             self.text("member", value.name)
             return self.known(kind)
@@ -120,7 +120,7 @@ class Fingerprint:
     def _tuple(self, value: tuple) -> bool:
         fields = getattr(value, "_fields", ())
         self.text("tuple", f"{type(value).__name__} {len(value)} {fields}")
-        return all([self.known(item) for item in value])
+        return all(self.known(item) for item in value)
 
     def _set(self, value: frozenset) -> bool:
         parts = []

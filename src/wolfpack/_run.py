@@ -64,6 +64,7 @@ class Run:
         state: State,
         options: Options,
         callback: Callable[[Event], Any] | None,
+        spent: float = 0.0,  # seconds of this call that are over
     ) -> None:
         self.problem, self.engine, self.state = problem, engine, state
         self.options, self.callback = options, callback
@@ -91,7 +92,8 @@ class Run:
             if hasattr(self.scratch, "open"):
                 self.scratch.open(self)
                 self.certifier.oracle_sum = self.scratch.oracle_sum
-        self.began = self._beat = time.perf_counter()
+        self._beat = time.perf_counter()
+        self.began = self._beat - spent
 
     def _compile(self) -> None:
         """Compile, or load, outside all clocks: zero updates, zero blocks."""

@@ -17,6 +17,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
@@ -36,6 +37,7 @@ class Signed(CPUDispatcher):
     """A copy of a function with declared signatures, which are compiled when needed."""
 
     declared: tuple = ()
+    _can_compile: bool
 
     def settle(self) -> None:
         """Compile the declared signatures, and allow no others."""
@@ -68,18 +70,21 @@ class Snapshot:
         self.digest = Fingerprint()
         self.opaque: list[str] = []
         self._checked = checked
-        self._copies: list[types.FunctionType] = []
+        self._copies: list[tuple[Any, types.FunctionType]] = []  # of which original
         self._met: dict[int, tuple[int, Any, Any]] = {}  # number, original, copy
+        self._open: list[int] = []  # the functions whose globals are being copied
 
     def take(self, value: Any, where: str) -> Any:
         """Hash a value; return its copy. `where` is its name, for messages."""
         if id(value) in self._met:
             number, _, copy = self._met[id(value)]
             self.digest.text("again", str(number))
+            if number in self._open:  # Numba crashes when it loads such a cycle
+                self.opaque.append(f"{where} (a function that calls itself)")
             return copy
         if isinstance(value, CPUDispatcher):
             return self._dispatcher(value, where)
-        if type(value) is DUFunc and not value._frozen:
+        if type(value) is DUFunc and not getattr(value, "_frozen", True):
             return self._ufunc(value)
         if isinstance(value, tuple) and type(value) is not tuple:
             return self._record(value, where)
@@ -88,17 +93,20 @@ class Snapshot:
             return tuple(self.take(item, where) for item in value)
         if hasattr(value, "_defn"):
             return self._intrinsic(value, where)
-        if not self.digest.known(value):
+        if value is numba.objmode or not self.digest.known(value):
             return self._keep(value, where)
         return self._array(value, where) if isinstance(value, np.ndarray) else value
 
     def name_copies(self, key: str) -> None:
         """Give every copy a name that no other function has.
 
-        Machine code from disk and of this process is linked by these names.
+        Machine code from disk and of this process is linked by these names. What goes
+        back to Python finds its globals by the name of their module.
         """
-        for number, copy in enumerate(self._copies):
+        for number, (original, copy) in enumerate(self._copies):
             copy.__qualname__ = f"{copy.__name__}_{number}_{key}"
+            copy.__module__ = original.__module__ if self.opaque else HOME
+            copy.__globals__["__name__"] = copy.__module__
 
     def _note(self, value: Any, copy: Any) -> Any:
         """Remember a copy, for whoever refers to the same value: also to itself."""
@@ -110,7 +118,7 @@ class Snapshot:
         self.digest.text("opaque", str(id(value)))
         return self._note(value, value)  # which stays alive, and so its id is unique
 
-    def _dispatcher(self, value: CPUDispatcher, where: str) -> Any:
+    def _dispatcher(self, value: Any, where: str) -> Any:
         origin = getattr(value, "origin", None)
         if origin is not None and not self._checked:
             self.digest.text("bound", origin)
@@ -130,8 +138,10 @@ class Snapshot:
         made = (Signed if declared else kind)(copy, targetoptions=options)
         if declared:
             made.declared = declared
+        self._open.append(len(self._met))
         self._note(value, made)
         fill()
+        self._open.pop()
         return made
 
     def _array(self, value: np.ndarray, where: str) -> np.ndarray:
@@ -145,7 +155,7 @@ class Snapshot:
         copy.flags.writeable = flags.writeable
         return copy
 
-    def _ufunc(self, value: DUFunc) -> Any:
+    def _ufunc(self, value: Any) -> Any:
         options = value.targetoptions
         self.digest.text("vectorize", f"{sorted(options.items())} {value.identity}")
         copy, fill = self._function(value._dispatcher.py_func)
@@ -172,7 +182,7 @@ class Snapshot:
         """Return an empty copy of a Python function, and what fills it."""
         code, name = function.__code__, function.__qualname__
         self._code(code)
-        space = {"__name__": HOME, "__builtins__": builtins}
+        space: dict[str, Any] = {"__builtins__": builtins}
         cells = tuple(types.CellType() for _ in function.__closure__ or ())
         defaults = tuple(
             self.take(value, f"a default of {name}")
@@ -181,8 +191,9 @@ class Snapshot:
         copy = types.FunctionType(
             code, space, function.__name__, defaults or None, cells or None
         )
-        copy.__module__ = HOME
-        self._copies.append(copy)
+        self._copies.append((function, copy))
+        if "objmode" in _attributes_of(code):
+            self.opaque.append(f"{name} (goes back to Python)")
 
         def fill() -> None:
             for key, value in sorted((function.__kwdefaults__ or {}).items()):

@@ -18,7 +18,15 @@ import numpy as np
 
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
-from wolfpack._slots import HAS_CONTAINS, HAS_VALUE, RESCORE, oracle, score, slope, value
+from wolfpack._slots import (
+    HAS_CONTAINS,
+    HAS_VALUE,
+    RESCORE,
+    oracle,
+    score,
+    slope,
+    value,
+)
 from wolfpack.stores.atoms import expand, is_inside, prepare
 
 

@@ -1,10 +1,12 @@
 """`solve`: minimise a problem with an engine, and say how good the answer is."""
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+from numba.core.event import install_timer
 
 from wolfpack import sampling as samplers
 from wolfpack._interrupt import Interrupt
@@ -65,7 +67,7 @@ def solve(
     max_epochs : float
         Stop after so many passes, n oracle calls each, those of `start` included.
     max_seconds : float, optional
-        Stop after so many seconds of this call.
+        Stop after so many seconds of this call, those of the compiler not counted.
     check_every : float, optional
         Epochs between two exact certificates, each of which costs one call of the
         oracle per block. Default: each epoch at first, then when the epochs have
@@ -114,8 +116,7 @@ def solve(
         raise TypeError(f"callback must be a function of an Event, not {callback!r}.")
     if engine is not None and not hasattr(engine, "advance"):
         raise TypeError(f"engine must be an engine like Serial(), not {engine!r}.")
-    if not problem.checked:
-        problem.check()
+    spent = 0.0 if problem.checked else _seconds_of(problem.check)
     engine = Serial() if engine is None else engine
     if isinstance(batch_size, str) and batch_size == "auto":
         batch_size = _choose_batch(problem, engine, rng)
@@ -128,9 +129,17 @@ def solve(
         state = State.begin(problem, options, generator)
     else:
         state = State.resume(problem, start, options, generator)
-    run = Run(problem, engine, state, options, callback)
+    run = Run(problem, engine, state, options, callback, spent)
     with Interrupt() as interrupt:
         return run.to_the_end(interrupt)
+
+
+def _seconds_of(call: Callable[[], Any]) -> float:
+    """Call it; return how long that took, without the time of the compiler."""
+    compiling, begin = [], time.perf_counter()
+    with install_timer("numba:compile", compiling.append):
+        call()
+    return max(time.perf_counter() - begin - sum(compiling), 0.0)
 
 
 def _validate(
