@@ -63,7 +63,7 @@ def load_model(path: str | os.PathLike) -> tuple[ChainSSVM, dict[str, Any]]:
 
 
 def open_npz(path: str | os.PathLike, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Read those of `names` that an .npz file has; a `ModelError` says what is wrong."""
+    """Read those of `names` that an .npz file has; raise `ModelError` if it is bad."""
     try:
         return read_npz(path, names)
     except FileNotFoundError:
@@ -105,10 +105,10 @@ def _check_classes(classes: np.ndarray, names: Any) -> None:
 
 def _check_weights(arrays: dict[str, np.ndarray], n_labels: int) -> None:
     coef = arrays["coef_"]
-    shapes = {name: (n_labels,) for name in ARRAYS[2:5]}
-    shapes["coef_"] = (n_labels, coef.shape[1] if coef.ndim == 2 else 1)
-    shapes["transitions_"] = (n_labels, n_labels)
-    for name, shape in shapes.items():
+    row, square = (n_labels,), (n_labels, n_labels)
+    n_features = coef.shape[1] if coef.ndim == 2 else 1
+    shapes = ((n_labels, n_features), row, row, row, square)
+    for name, shape in zip(ARRAYS[1:], shapes, strict=True):
         array = arrays[name]
         if array.shape != shape:
             raise ValueError(f"{name} has shape {array.shape}, needed is {shape}")

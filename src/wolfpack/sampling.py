@@ -154,16 +154,17 @@ def _descend(tree, target):
 def is_sound(sampler: Sampler, n_blocks: int) -> bool:
     """Whether a sampler read from a file may be trusted with indices."""
     order, cursor, gaps, tree = sampler
+    with np.errstate(over="ignore"):
+        total = float(gaps.sum()) if gaps.dtype == np.float64 else math.nan
     return (
         (order.dtype, order.shape) == (np.int64, (n_blocks,))
         and np.array_equal(np.sort(order), np.arange(n_blocks))
         and (cursor.dtype, cursor.shape) == (np.int64, (1,))
         and bool(0 <= cursor[0] <= n_blocks)
-        and gaps.dtype == tree.dtype == np.float64
+        and math.isfinite(total)
         and gaps.shape in ((0,), (n_blocks,))
-        and tree.shape == (gaps.size + 1,)
+        and (tree.dtype, tree.shape) == (np.float64, (gaps.size + 1,))
         and bool((gaps >= 0).all() and np.isfinite(tree).all())
-        and math.isfinite(gaps.sum())
     )
 
 
