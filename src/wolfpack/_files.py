@@ -22,9 +22,9 @@ from numpy.lib import format as npy
 # Entries may unpack to this many bytes in all, or to MOST_RATIO times the file.
 FREE_BYTES, MOST_RATIO = 2**28, 100
 # A part file is named after the first letters of its target, and removed when so old.
-PART, KEPT, STALE_SECONDS = ".part", 32, 86400.0
+PART, KEPT, STALE_SECONDS = ".part", 32, 3600.0
 
-_STORED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -54,7 +54,7 @@ def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove what a killed process left half written, a day later."""
+    """Remove what a killed process left half written, an hour later."""
     prefix = path.name[:KEPT] + "."
     size = len(prefix) + 16 + len(PART)
     with contextlib.suppress(OSError), os.scandir(path.parent) as entries:
@@ -84,7 +84,7 @@ def read_npz(path: str | os.PathLike, names: Iterable[str]) -> dict[str, np.ndar
     except (FileNotFoundError, FileError):
         raise
     except Exception as error:  # zipfile and numpy have many ways to say so
-        raise FileError(f"cannot be read ({_one_line(error)})") from error
+        raise FileError(f"cannot be read ({one_line(error)})") from error
 
 
 def _read_entries(
@@ -102,11 +102,8 @@ def _read_entries(
 
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
-    stored = info.compress_type == zipfile.ZIP_STORED
-    if info.compress_type not in _STORED:
+    if info.compress_type not in _METHODS:
         raise ValueError(f"{info.filename} is compressed by an unknown method")
-    if stored and info.compress_size != info.file_size:
-        raise ValueError(f"{info.filename} declares two sizes")
     with archive.open(info) as member:
         source: Any = member
         read_header = _HEADERS.get(npy.read_magic(source))
@@ -119,9 +116,9 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
         if min(shape, default=0) < 0 or n_bytes != info.file_size - member.tell():
             raise ValueError(f"{info.filename} is not as long as its header says")
         raw = np.empty(n_bytes, np.uint8)
-        view, at = memoryview(raw), 0
+        view, at = raw.data, 0
         while at < n_bytes:
-            count = member.readinto(view[at : at + 2**20])
+            count = source.readinto(view[at : at + 2**20])
             if not count:
                 raise ValueError(f"{info.filename} is cut short")
             at += count
@@ -147,7 +144,8 @@ def read_text(array: np.ndarray | None) -> str:
     return str(array)
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """Return what an error says, in a line without a full stop."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text[:300].rstrip(".")
 

@@ -12,6 +12,7 @@ import numba
 import numpy as np
 
 from wolfpack._compile import is_compiled
+from wolfpack._files import one_line
 from wolfpack.check import with_bounds
 from wolfpack.problem import Problem
 from wolfpack.stores import atoms
@@ -38,8 +39,8 @@ def find_fault(problem: Problem, blocks: Any) -> tuple[int, str] | None:
     except Exception as error:
         if current[0] < 0:  # it does not compile, for no fault of the atoms
             raise
-        kind, reason = type(error).__name__, " ".join(str(error).split()).rstrip(".")
-        return int(current[0]), f"is no point of its set ({kind}: {reason})"
+        kind = type(error).__name__
+        return int(current[0]), f"is no point of its set ({kind}: {one_line(error)})"
     return None if inside else (int(current[0]), "lies outside its feasible set")
 
 

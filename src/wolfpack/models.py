@@ -10,6 +10,7 @@ import numpy as np
 from wolfpack._files import (
     FREE_BYTES,
     FileError,
+    one_line,
     read_npz,
     read_text,
     replacing,
@@ -55,7 +56,9 @@ def load_model(path: str | os.PathLike) -> tuple[ChainSSVM, dict[str, Any]]:
         _check_classes(arrays["classes_"], about.get("label_names"))
         _check_weights(arrays, len(arrays["classes_"]))
     except Exception as error:  # json has many ways to say so
-        raise ModelError(f"{os.fspath(path)} is damaged ({error}).") from error
+        raise ModelError(
+            f"{os.fspath(path)} is damaged ({one_line(error)})."
+        ) from error
     for name in ARRAYS:
         setattr(model, name, arrays[name])
     model.n_features_in_ = model.coef_.shape[1]

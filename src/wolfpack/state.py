@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 
 from wolfpack import _state_file, sampling
-from wolfpack._files import FileError, read_npz, read_text, replacing, with_npz
+from wolfpack._files import (
+    FileError,
+    one_line,
+    read_npz,
+    read_text,
+    replacing,
+    with_npz,
+)
 from wolfpack._memory import copy
 from wolfpack._state_file import CHECKED, N_COUNTS, N_SUMS, store_of
 from wolfpack._trial import find_fault
@@ -214,7 +221,7 @@ class State:
         try:
             return cls(**_state_file.from_arrays(arrays), from_file=True)
         except Exception as error:
-            raise StateError(f"{name} is damaged: {error}.") from error
+            raise StateError(f"{name} is damaged: {one_line(error)}.") from error
 
 
 def _average(shared: np.ndarray, averaging: bool) -> np.ndarray:

@@ -1,9 +1,19 @@
 """Edits of .npz files that no sane program makes, as Hypothesis strategies."""
 
+import os
 import warnings
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
+
+# Set WOLFPACK_EXAMPLES to try more edits than fit into an everyday test.
+bounded = settings(
+    max_examples=int(os.environ.get("WOLFPACK_EXAMPLES", "50")),
+    deadline=None,
+    derandomize=True,
+    database=None,
+)
 
 NUMBERS = (
     *(0, 1, 2, -1, 7, 255, 1000, 10**6, 10**12, 2**53 + 2, 2**63 - 1, -(2**63)),

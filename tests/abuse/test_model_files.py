@@ -5,9 +5,9 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from mutations import damages, edits
+from mutations import bounded, damages, edits
 from typer.testing import CliRunner
 
 from wolfpack import ChainSSVM
@@ -15,7 +15,6 @@ from wolfpack.cli import app
 from wolfpack.models import ModelError, load_model, save_model
 
 NAMES = ["a", "b", "c"]
-bounded = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 
 
 def predict(model, data):
@@ -68,7 +67,7 @@ def test_an_edited_model(case, data):
     assert all(np.isfinite(getattr(model, name)).all() for name in ("coef_", "first_"))
 
 
-@settings(bounded, max_examples=60)
+@bounded
 @given(damage=damages())
 def test_damaged_bytes(case, damage):
     folder, arrays, _ = case
