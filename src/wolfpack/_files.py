@@ -39,6 +39,10 @@ def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
     Where the writing fails, `path` stays as it was and the new file is removed.
     """
     path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"there is no folder {path.parent} to write {path.name} into."
+        )
     temporary = path.with_name(f"{path.name[:KEPT]}.{secrets.token_hex(8)}{PART}")
     try:
         with open(temporary, "xb") as file:

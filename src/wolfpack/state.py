@@ -246,13 +246,15 @@ def _check_point(problem: Problem, blocks: Any, start: State) -> None:
 
     A file may hold anything, and an atom of another problem may not exist in this one.
     Where no trusted `contains` tells, the problem's functions try each atom with bounds
-    checking on, which costs a second or two to compile.
+    checking on, which costs a second or two to compile. Vectors are no indices: there
+    any `contains` will do.
     """
-    known = start.fingerprint == problem.fingerprint or problem.offsets is None
+    has_contains, is_vector = problem.contains is not None, problem.offsets is None
     if start.from_file:
-        trusted = problem.contains is not None and problem.checked
+        trusted = has_contains and (problem.checked or is_vector)
     else:
-        trusted = problem.contains is not None or known
+        same = start.fingerprint == problem.fingerprint
+        trusted = has_contains or is_vector or same
     if not trusted:
         _try_atoms(problem, blocks)
     if problem.contains is None:

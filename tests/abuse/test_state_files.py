@@ -344,6 +344,8 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatc
     (tmp_path / "folder.npz").mkdir()
     with pytest.raises(OSError, match="folder"):
         state.save(tmp_path / "folder")
+    with pytest.raises(OSError, match=r"there is no folder .* to write run\.npz into"):
+        state.save(tmp_path / "nosuch" / "run")
     assert not list(tmp_path.glob("*.part"))
 
 
