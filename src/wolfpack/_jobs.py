@@ -87,15 +87,22 @@ def load_sequences(name: str, folds: list[int] | None) -> Labelled:
 
 
 def _read_sequences(path: Path) -> Labelled:
-    arrays = open_npz(path)
+    arrays = open_npz(path, ("X", "offsets", "y"))
     missing = {"X", "offsets"} - set(arrays)
     if missing:
         raise ValueError(f"{path} lacks {sorted(missing)}; it has {sorted(arrays)}.")
     X, offsets, y = arrays["X"], arrays["offsets"], arrays.get("y")
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{path}: X must be numbers of shape (positions, features), but is "
+            f"{X.dtype} of shape {X.shape}."
+        )
     if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) < 2:
         raise ValueError(f"{path}: offsets must be a row of at least 2 whole numbers.")
-    if offsets[0] != 0 or offsets[-1] != len(X) or (np.diff(offsets) < 1).any():
+    if offsets[0] != 0 or offsets[-1] != len(X) or (offsets[1:] <= offsets[:-1]).any():
         raise ValueError(f"{path}: offsets must rise from 0 to {len(X)}, X's length.")
+    if y is not None and y.ndim != 1:
+        raise ValueError(f"{path}: y must be a row of labels, not of shape {y.shape}.")
     if y is not None and len(y) != len(X):
         raise ValueError(f"{path}: X has {len(X)} positions and y has {len(y)}.")
     cuts = offsets[1:-1]

@@ -6,6 +6,7 @@ proportion to their gap when last seen, drawn in O(log n) from a Fenwick tree.
 """
 
 import json
+import math
 import sys
 from typing import Any, NamedTuple
 
@@ -17,6 +18,9 @@ UNIFORM, PERMUTATION, GAP = 0, 1, 2
 KINDS = {"uniform": UNIFORM, "permutation": PERMUTATION, "gap": GAP}
 # The least weight of a block, in parts of the mean; and where all gaps are 0.
 FLOOR, TINY = 0.01, 1e-300
+# Random generators that a state may hold, and the largest position in their buffers.
+GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+POSITIONS = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "uinteger": 2**32 - 1}
 
 
 class Sampler(NamedTuple):
@@ -150,15 +154,30 @@ def _descend(tree, target):
 def is_sound(sampler: Sampler, n_blocks: int) -> bool:
     """Whether a sampler read from a file may be trusted with indices."""
     order, cursor, gaps, tree = sampler
+    with np.errstate(over="ignore"):
+        total = float(gaps.sum()) if gaps.dtype == np.float64 else math.nan
     return (
-        order.dtype == np.int64
+        (order.dtype, order.shape) == (np.int64, (n_blocks,))
         and np.array_equal(np.sort(order), np.arange(n_blocks))
-        and cursor.shape == (1,)
-        and 0 <= cursor[0] <= n_blocks
+        and (cursor.dtype, cursor.shape) == (np.int64, (1,))
+        and bool(0 <= cursor[0] <= n_blocks)
+        and math.isfinite(total)
         and gaps.shape in ((0,), (n_blocks,))
-        and tree.shape == (gaps.size + 1,)
-        and bool((np.isfinite(gaps) & (gaps >= 0)).all())
+        and (tree.dtype, tree.shape) == (np.float64, (gaps.size + 1,))
+        and bool((gaps >= 0).all() and np.isfinite(tree).all())
     )
+
+
+def repair(sampler: Sampler) -> Sampler:
+    """Return the sampler with a tree of its gaps, if it has another one.
+
+    Rounding that has gathered in the tree stays, so that a run goes on bit for bit.
+    """
+    gaps, tree = sampler.gaps.copy(), np.zeros_like(sampler.tree)
+    fresh = sampler._replace(gaps=gaps, tree=tree)
+    rebuild(fresh)
+    near = np.allclose(sampler.tree, tree, rtol=1e-6, atol=1e-6 * gaps.sum())
+    return sampler if near else fresh
 
 
 def pack_rng(rng: np.random.Generator) -> str:
@@ -170,10 +189,10 @@ def pack_rng(rng: np.random.Generator) -> str:
 def unpack_rng(text: str) -> np.random.Generator:
     """Undo `pack_rng`."""
     saved = json.loads(text)
-    if saved["name"] not in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"):
-        raise ValueError(f"unknown random generator {saved['name']}")
+    if not isinstance(saved, dict) or saved.get("name") not in GENERATORS:
+        raise ValueError("its random generator is unknown")
     bits = getattr(np.random, saved["name"])()
-    bits.state = _arrays(saved["state"])
+    bits.state = _read_like(bits.state, saved.get("state"))
     return np.random.Generator(bits)
 
 
@@ -185,9 +204,25 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _arrays(value: Any) -> Any:
-    if isinstance(value, dict) and set(value) == {"uint", "dtype"}:
-        return np.array(value["uint"], value["dtype"])
-    if isinstance(value, dict):
-        return {key: _arrays(item) for key, item in value.items()}
-    return value
+def _read_like(known: Any, value: Any, name: str = "") -> Any:
+    """Undo `_plain`, for a value of the same form as `known`.
+
+    NumPy believes what it is told: a position beyond its buffer reads foreign memory.
+    """
+    if isinstance(known, dict) and isinstance(value, dict) and set(known) == set(value):
+        return {key: _read_like(known[key], value[key], key) for key in known}
+    if isinstance(known, np.ndarray) and isinstance(value, dict):
+        words = value.get("uint")
+        if value.get("dtype") == str(known.dtype) and isinstance(words, list):
+            most = int(np.iinfo(known.dtype).max)
+            if len(words) == len(known) and all(_is_whole(w, most) for w in words):
+                return np.array(words, known.dtype)
+    if isinstance(known, str) and value == known:
+        return value
+    if isinstance(known, int) and _is_whole(value, POSITIONS.get(name, 2**128 - 1)):
+        return value
+    raise ValueError(f"its random generator has an impossible state {name}".rstrip())
+
+
+def _is_whole(value: Any, most: int) -> bool:
+    return isinstance(value, int) and 0 <= value <= most

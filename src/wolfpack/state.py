@@ -9,21 +9,29 @@ so a step adds Q_(k-1) d_k to `average` where d_k is not zero, and nothing elsew
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wolfpack import sampling
+from wolfpack import _state_file, sampling
+from wolfpack._files import (
+    FileError,
+    one_line,
+    read_npz,
+    read_text,
+    replacing,
+    with_npz,
+)
 from wolfpack._memory import copy
+from wolfpack._state_file import CHECKED, N_COUNTS, N_SUMS, store_of
+from wolfpack._trial import find_fault
 from wolfpack.engines.serial import CALLS, UPDATES
 from wolfpack.problem import Problem
-from wolfpack.stores import atoms, vectors
 
-FORMAT = "wolfpack state 1"
-N_COUNTS, N_SUMS = 4, 2
-CHECKED = 3  # in `counts`: the oracle calls before the last scheduled check
+# A v further than this from that of x, in parts of both, was not made by rounding.
+MOST_DRIFT = 0.01
 
 
 class StateError(ValueError):
@@ -64,6 +72,7 @@ class State:
     rng: np.random.Generator
     counts: np.ndarray
     sums: np.ndarray
+    from_file: bool = field(default=False, repr=False)  # so it may hold anything
 
     @property
     def n_updates(self) -> int:
@@ -78,7 +87,7 @@ class State:
     @property
     def nbytes(self) -> int:
         """The memory that the state takes, in bytes, without spare room."""
-        arrays = [*_store(self.offsets).pack(self.blocks).values(), self.shared]
+        arrays = [*store_of(self.offsets).pack(self.blocks).values(), self.shared]
         arrays += [self.average, *self.sampler]
         return sum(array.nbytes for array in arrays)
 
@@ -103,9 +112,9 @@ class State:
             sums=np.zeros(N_SUMS),
         )
         state.counts[CHECKED] = -1
-        exact = problem.shared.astype(np.float64)
-        n = problem.n_blocks
-        problem.kernels().rebuild(problem.data, blocks, 0, n, exact)
+        exact = _image(problem, blocks)
+        if not cold:
+            _refuse_overflow(problem, exact)
         state.shared[...] = exact
         return state
 
@@ -127,7 +136,7 @@ class State:
             )
         packed = store.pack(start.blocks)
         blocks = store.unpack(packed, problem.offsets, options.batch_size)
-        _check_point(problem, blocks)
+        _check_point(problem, blocks, start)
         if start.fingerprint != problem.fingerprint:
             return cls.begin(problem, options, rng, blocks)
         sampler = sampling.create(problem.n_blocks, options.sampling)
@@ -138,17 +147,38 @@ class State:
             average = start.average.copy()
         generator = np.random.Generator(type(start.rng.bit_generator)())
         generator.bit_generator.state = start.rng.bit_generator.state
-        return cls(
+        state = cls(
             fingerprint=start.fingerprint,
-            offsets=start.offsets,
+            offsets=problem.offsets,
             blocks=blocks,
-            shared=copy(start.shared),
+            shared=copy(start.shared, problem.shared.dtype),
             average=average,
             sampler=sampler,
             rng=generator,
             counts=start.counts.copy(),
             sums=start.sums.copy(),
         )
+        if start.from_file:
+            state._settle(problem)
+        return state
+
+    def _settle(self, problem: Problem) -> None:
+        """Make v and the sampler anew where a file has others than x and the gaps.
+
+        What they are changes no certificate, but a wrong v would mislead the next steps
+        and a wrong tree would leave blocks out.
+        """
+        exact, norm = _image(problem, self.blocks), np.linalg.norm
+        _refuse_overflow(problem, exact)
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = norm(exact) + norm(problem.shared)
+            if not norm(exact - self.shared) <= MOST_DRIFT * size:
+                self.shared[...] = exact
+            mean = self.averaged()
+        self.sampler = sampling.repair(self.sampler)
+        evaluate = problem.kernels().evaluate
+        if mean is not None and not np.isfinite(evaluate(problem.data, mean)):
+            raise StateError("the average of start is too large for its objective.")
 
     def averaged(self) -> np.ndarray | None:
         """Return the weighted average of v over the run, if it is kept."""
@@ -159,27 +189,9 @@ class State:
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write to an .npz file (no pickle), all at once or not at all."""
-        path = Path(path)
-        if path.suffix != ".npz":  # "alpha0.01" has a suffix that is none
-            path = path.with_name(path.name + ".npz")
-        packed = _store(self.offsets).pack(self.blocks)
-        arrays: dict[str, Any] = {f"block_{name}": packed[name] for name in packed}
-        for name, array in zip(self.sampler._fields, self.sampler, strict=True):
-            arrays[f"sampler_{name}"] = array
-        temporary = path.with_suffix(".part.npz")
-        np.savez(
-            temporary,
-            format=np.array(FORMAT),
-            fingerprint=np.array(self.fingerprint),
-            rng=np.array(sampling.pack_rng(self.rng)),
-            offsets=np.zeros(0, np.int64) if self.offsets is None else self.offsets,
-            shared=self.shared,
-            average=self.average,
-            counts=self.counts,
-            sums=self.sums,
-            **arrays,
-        )
-        os.replace(temporary, path)
+        path = with_npz(path)
+        with replacing(path) as file:
+            np.savez(file, **_state_file.to_arrays(self))
         return path
 
     @classmethod
@@ -191,83 +203,29 @@ class State:
         StateError
             When the file is missing, damaged, or something else.
         """
+        name = os.fspath(path)
         try:
-            with open(path, "rb") as handle:  # np.load leaves a bad file open
-                file = np.load(handle, allow_pickle=False)
-                if isinstance(file, np.ndarray):
-                    raise ValueError("it holds a single array")
-                arrays = {name: file[name] for name in file.files}
+            arrays = read_npz(path, _state_file.NAMES)
         except FileNotFoundError:
-            raise StateError(f"there is no state file {os.fspath(path)}.") from None
-        except Exception as error:  # zipfile has many ways to say so
+            raise StateError(f"there is no state file {name}.") from None
+        except FileError as error:
             raise StateError(
-                f"{os.fspath(path)} is damaged or no state file ({error})."
+                f"{name} is damaged or no state file: it {error}."
             ) from error
-        if str(arrays.get("format")) != FORMAT:
+        given, needed = read_text(arrays.get("format")), _state_file.FORMAT
+        if given != needed:
             raise StateError(
-                f"{os.fspath(path)} is no state of this wolfpack: its format is "
-                f"{str(arrays.get('format'))!r}, needed is {FORMAT!r}."
+                f"{name} is no state of this wolfpack: its format is {given!r}, needed "
+                f"is {needed!r}."
             )
         try:
-            return cls._from_arrays(arrays)
-        except (KeyError, ValueError, IndexError, TypeError) as error:
-            raise StateError(
-                f"{os.fspath(path)} is damaged: {type(error).__name__} {error}."
-            ) from error
-
-    @classmethod
-    def _from_arrays(cls, arrays: dict[str, np.ndarray]) -> "State":
-        offsets = arrays["offsets"] if arrays["offsets"].size else None
-        prefix = "block_"
-        packed = {
-            k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)
-        }
-        if offsets is not None:
-            _check_lists(packed, offsets)
-        names = (f"sampler_{name}" for name in sampling.Sampler._fields)
-        sampler = sampling.Sampler(*(arrays[name] for name in names))
-        n = len(packed["points"]) if offsets is None else len(offsets) - 1
-        if not sampling.is_sound(sampler, n):
-            raise ValueError("the sampler does not fit the blocks")
-        counts, shared, average = arrays["counts"], arrays["shared"], arrays["average"]
-        if counts.shape != (N_COUNTS,) or arrays["sums"].shape != (N_SUMS,):
-            raise ValueError("counters of another length")
-        if counts.dtype != np.int64 or counts[UPDATES] < 0:
-            raise ValueError("counters that do not count")
-        if average.shape not in ((0, *shared.shape[1:]), shared.shape):
-            raise ValueError("an average of another shape")
-        return cls(
-            fingerprint=str(arrays["fingerprint"]),
-            offsets=offsets,
-            blocks=_store(offsets).unpack(packed, offsets, 1),
-            shared=shared,
-            average=average,
-            sampler=sampler,
-            rng=sampling.unpack_rng(str(arrays["rng"])),
-            counts=counts,
-            sums=arrays["sums"],
-        )
-
-
-def _store(offsets: np.ndarray | None) -> Any:
-    return vectors if offsets is None else atoms
+            return cls(**_state_file.from_arrays(arrays), from_file=True)
+        except Exception as error:
+            raise StateError(f"{name} is damaged: {one_line(error)}.") from error
 
 
 def _average(shared: np.ndarray, averaging: bool) -> np.ndarray:
     return np.zeros(shared.shape if averaging else (0, *shared.shape[1:]))
-
-
-def _check_lists(packed: dict[str, np.ndarray], offsets: np.ndarray) -> None:
-    counts, weights = packed["counts"], packed["weights"]
-    if len(counts) != len(offsets) - 1 or (counts < 1).any():
-        raise ValueError("counts of atoms do not fit the blocks")
-    if counts.sum() != len(weights) or counts @ np.diff(offsets) != len(
-        packed["atoms"]
-    ):
-        raise ValueError("atoms and weights do not fit their counts")
-    sums = np.add.reduceat(weights, np.cumsum(counts) - counts)
-    if not (weights.min() >= 0 and np.abs(sums - 1).max() < 1e-6):
-        raise ValueError("the weights of a block are no convex combination")
 
 
 def _same_blocks(problem: Problem, state: State) -> bool:
@@ -283,13 +241,51 @@ def _same_blocks(problem: Problem, state: State) -> bool:
     return np.array_equal(problem.offsets, np.asarray(state.offsets))
 
 
-def _check_point(problem: Problem, blocks: Any) -> None:
-    """Refuse a point outside the feasible set: a compiled loop would trust it."""
+def _check_point(problem: Problem, blocks: Any, start: State) -> None:
+    """Refuse a point outside the feasible set: a compiled loop would trust it.
+
+    A file may hold anything, and an atom of another problem may not exist in this one.
+    Where no trusted `contains` tells, the problem's functions try each atom with bounds
+    checking on, which costs a second or two to compile. Vectors are no indices: there
+    any `contains` will do.
+    """
+    has_contains, is_vector = problem.contains is not None, problem.offsets is None
+    if start.from_file:
+        trusted = has_contains and (problem.checked or is_vector)
+    else:
+        same = start.fingerprint == problem.fingerprint
+        trusted = has_contains or is_vector or same
+    if not trusted:
+        _try_atoms(problem, blocks)
     if problem.contains is None:
         return
     bad = problem.kernels().first_outside(problem.data, blocks, problem.n_blocks)
     if bad >= 0:
         raise StateError(f"block {bad} of start lies outside its feasible set.")
+
+
+def _try_atoms(problem: Problem, blocks: Any) -> None:
+    if problem.prepare is not None and problem.contains is None:
+        raise StateError(
+            f"the atoms of start cannot be tried: {problem.name} has a fused step and "
+            "no `contains`; give the problem one."
+        )
+    fault = find_fault(problem, blocks)
+    if fault is not None:
+        raise StateError("block {} of start {}.".format(*fault))
+
+
+def _image(problem: Problem, blocks: Any) -> np.ndarray:
+    """Return v0 + A x, in double precision."""
+    exact, n = problem.shared.astype(np.float64), problem.n_blocks
+    problem.kernels().rebuild(problem.data, blocks, 0, n, exact)
+    return exact
+
+
+def _refuse_overflow(problem: Problem, exact: np.ndarray) -> None:
+    with np.errstate(over="ignore"):
+        if not np.isfinite(exact.astype(problem.shared.dtype)).all():
+            raise StateError("v = v0 + A x of start holds NaN or infinity.")
 
 
 def _describe(state: State) -> str:

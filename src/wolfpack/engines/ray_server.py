@@ -50,7 +50,9 @@ class ServerActor:
         """Go on from the checkpoint."""
         problem = fetch(orders.problem)
         rng = np.random.default_rng()
-        state = State.resume(problem, State.load(orders.path), orders.options, rng)
+        start = State.load(orders.path)
+        start.from_file = False  # the driver wrote it: nothing in it needs a trial
+        state = State.resume(problem, start, orders.options, rng)
         self.service = Service(
             problem, state, orders.options.plan, orders.batch_size, orders.made
         )

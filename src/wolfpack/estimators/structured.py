@@ -12,6 +12,8 @@ from wolfpack.estimators._base import DualEstimator
 from wolfpack.problems import chain
 from wolfpack.problems._sequences import pack_features
 
+MOST_SCORE = 1e29  # scores are float32, and labels that do not exist have -1e30
+
 
 class ChainSSVM(DualEstimator):
     """Label sequences with a linear-chain structural SVM.
@@ -217,6 +219,7 @@ class ChainSSVM(DualEstimator):
         weights = chain.ChainWeights(
             self.coef_, self.intercept_, self.first_, self.last_, self.transitions_
         )
+        _refuse_overflow(weights, matrix, begin)
         return data, chain.pack_weights(weights, data.width), kernels, begin
 
     def __sklearn_tags__(self):
@@ -226,6 +229,19 @@ class ChainSSVM(DualEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def _refuse_overflow(weights: chain.ChainWeights, matrix: Any, begin: Any) -> None:
+    """Refuse scores that are no numbers in float32: any labelling would seem best."""
+    largest = float(max(np.abs(part).max() for part in weights))
+    with np.errstate(over="ignore"):
+        features = float(abs(matrix).sum(axis=1).max())
+    most = largest * (features + 4.0) * float(np.diff(begin).max())
+    if not most < MOST_SCORE:
+        raise ValueError(
+            f"scores may reach {most:.1g}, and must stay below {MOST_SCORE:g}; the "
+            f"largest weight is {largest:.1g}: scale X, or fit again."
+        )
 
 
 def _concatenate(y: Sequence[Any]) -> np.ndarray:

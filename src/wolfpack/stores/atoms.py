@@ -15,6 +15,7 @@ from wolfpack._compile import entry, jit, library
 from wolfpack._slots import add, contains, score
 
 NEGLIGIBLE = 1e-10
+ROUNDING = 1e-12
 FIRST_ROOM = 4
 SPARE_LISTS = 16  # doublings of the longest list that fit at least, a block in flight
 SPARE = 8  # entries behind the last atom: it may be read eight at a time
@@ -67,6 +68,24 @@ def unpack(
     _lay_out(place)
     tight = Atoms(place, arrays["weights"], arrays["atoms"], _top(place))
     return grow(tight, batch_size)
+
+
+def refuse(arrays: dict[str, np.ndarray], offsets: np.ndarray) -> None:
+    """Raise `ValueError` unless a file holds what `pack` gives."""
+    counts, weights, atoms = arrays["counts"], arrays["weights"], arrays["atoms"]
+    sizes = np.diff(offsets)
+    if counts.dtype != np.int64 or counts.shape != sizes.shape:
+        raise ValueError("it does not count the atoms of each block")
+    if weights.dtype != np.float64 or weights.ndim != 1 or atoms.ndim != 1:
+        raise ValueError("its weights or atoms are no row of numbers")
+    if counts.min() < 1 or counts.max() > len(weights) or sizes.max() > len(atoms):
+        raise ValueError("it counts atoms that are not there")
+    if counts.sum() != len(weights) or counts @ sizes != len(atoms):
+        raise ValueError("its atoms and weights do not fit their counts")
+    sums = np.add.reduceat(weights, np.cumsum(counts) - counts)
+    # A step of 1e-17 leaves a weight of 0, or of a rounding error below it.
+    if not (weights.min() >= -ROUNDING and np.abs(sums - 1).max() < 1e-6):
+        raise ValueError("the weights of a block are no convex combination")
 
 
 def grow(blocks: Atoms, batch_size: int) -> Atoms:

@@ -39,6 +39,13 @@ def unpack(arrays: dict[str, np.ndarray], offsets: None, batch_size: int) -> Vec
     return create(np.ascontiguousarray(arrays["points"]), None, batch_size)
 
 
+def refuse(arrays: dict[str, np.ndarray], offsets: None) -> None:
+    """Raise `ValueError` unless a file holds what `pack` gives."""
+    points = arrays["points"]
+    if points.dtype.kind != "f" or points.ndim != 2 or points.size == 0:
+        raise ValueError("its points are no table of numbers, one row a block")
+
+
 def for_worker(blocks: Vectors) -> Vectors:
     """Return the store as one of several threads may use it: with its own scratch."""
     return blocks._replace(difference=np.zeros_like(blocks.difference))
