@@ -15,7 +15,6 @@ import os
 import pickle
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +23,8 @@ from typing import Any, NamedTuple
 from numba.core import config, serialize
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
+
+from wolfpack._files import replacing
 
 # What stays: used within so many days, and no more than so many bytes in all.
 KEPT_DAYS, KEPT_BYTES = 90, 512 * 2**20
@@ -116,15 +117,9 @@ def write(path: Path, payload: bytes) -> None:
     """Keep bytes, all of them or none; a folder that refuses them costs a warning."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_sum(payload))
-                file.write(payload)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with replacing(path) as file:
+            file.write(_sum(payload))
+            file.write(payload)
         _prune_once(path.parents[1])
     except OSError as error:
         _say_once(path.parents[1], error)

@@ -117,7 +117,8 @@ def specialise(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) ->
     Later modules see what earlier ones define. Returns everything they define, by name.
     """
     if any(callable(value) and not is_compiled(value) for value in names.values()):
-        return bind_once(modules, names)
+        bound = _bind(modules, names, _plain)
+        return Loops(**bound, compiled=False, key="", opaque=())
     snapshot, taken = Snapshot(), {}
     for name in sorted(names):
         snapshot.digest.text("name", name)
@@ -137,13 +138,6 @@ def specialise(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) ->
     if len(_recent) > RECENT:
         _recent.popitem(last=False)
     return loops
-
-
-def bind_once(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) -> Loops:
-    """Bind functions as they are, for one use: nothing is kept."""
-    plain = any(callable(one) and not is_compiled(one) for one in names.values())
-    bound = _bind(modules, names, _plain if plain else _once)
-    return Loops(**bound, compiled=not plain, key="", opaque=())
 
 
 def _bind(
@@ -169,10 +163,6 @@ def _bind(
 
 def _plain(value: Any, space: dict[str, Any], name: str) -> Any:
     return _copy(value.py_func, space)
-
-
-def _once(value: Any, space: dict[str, Any], name: str) -> Any:
-    return type(value)(_copy(value.py_func, space), targetoptions=value.targetoptions)
 
 
 def _native(value: Any, space: dict[str, Any], name: str, key: str, keep: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Try the atoms of a state before compiled loops trust them.
+"""Try the atoms of a start, or of a state, before compiled loops trust them.
 
 A label, a path or a corner is a number that the functions of a problem use as an index.
 Where it does not exist a compiled loop reads foreign memory. So each atom goes once
@@ -13,9 +13,26 @@ import numpy as np
 
 from wolfpack._compile import is_compiled
 from wolfpack._files import one_line
-from wolfpack.check import with_bounds
+from wolfpack._snapshot import Snapshot
 from wolfpack.problem import Problem
 from wolfpack.stores import atoms
+
+
+class Fault(Exception):
+    """What a block's atoms do: leave their set, or make a function raise."""
+
+    def __init__(self, block: int, error: Exception | None) -> None:
+        super().__init__(block, error)
+        self.block, self.error = block, error
+
+
+def with_bounds(functions: dict[str, Callable]) -> dict[str, Callable]:
+    """Return copies of compiled functions that check the bounds of arrays."""
+    snapshot = Snapshot(checked=True)
+    return {
+        name: snapshot.take(one, name) if is_compiled(one) else one
+        for name, one in functions.items()
+    }
 
 
 def find_fault(problem: Problem, blocks: Any) -> tuple[int, str] | None:
@@ -23,25 +40,37 @@ def find_fault(problem: Problem, blocks: Any) -> tuple[int, str] | None:
 
     Compiling the copies takes a second or two.
     """
-    copies: dict[int, Any] = {}
-    contains, add, score = (
-        function and with_bounds(function, copies)
-        for function in (problem.contains, problem.add, problem.score)
-    )
-    given = [function for function in (contains, add, score) if function is not None]
-    compiled = all(map(is_compiled, given))
-    visit = _make_visit(problem.offsets is None, compiled, contains, add, score)
-    out, current = problem.shared.astype(np.float64), np.array([-1])
+    names = [name for name in ("contains", "add", "score") if getattr(problem, name)]
     try:
-        inside = visit(
-            problem.data, problem.shared, blocks, problem.n_blocks, out, current
+        visit(problem, blocks, with_bounds({n: getattr(problem, n) for n in names}))
+    except Fault as fault:
+        if fault.error is None:
+            return fault.block, "lies outside its feasible set"
+        kind, why = type(fault.error).__name__, one_line(fault.error)
+        return fault.block, f"is no point of its set ({kind}: {why})"
+    return None
+
+
+def visit(problem: Problem, blocks: Any, functions: dict[str, Callable]) -> np.ndarray:
+    """Call those of `contains`, `add` and `score` that are given with every atom.
+
+    Returns v0 + the sum of all A_i s; raises `Fault` at the first block that fails.
+    """
+    given = [functions.get(name) for name in ("contains", "add", "score")]
+    compiled = all(one is None or is_compiled(one) for one in given)
+    loop = _make_visit(problem.offsets is None, compiled, *given)
+    v, current = problem.shared.astype(np.float64), np.array([-1])
+    try:
+        inside = loop(
+            problem.data, problem.shared, blocks, problem.n_blocks, v, current
         )
     except Exception as error:
         if current[0] < 0:  # it does not compile, for no fault of the atoms
             raise
-        kind = type(error).__name__
-        return int(current[0]), f"is no point of its set ({kind}: {one_line(error)})"
-    return None if inside else (int(current[0]), "lies outside its feasible set")
+        raise Fault(int(current[0]), error) from error
+    if not inside:
+        raise Fault(int(current[0]), None)
+    return v
 
 
 def _make_visit(
@@ -52,6 +81,7 @@ def _make_visit(
     count = make(_count_points if is_vectors else _count_atoms)
     get = make(_get_point if is_vectors else atoms.get_atom.py_func)
     contains = make(_accept) if contains is None else contains
+    score = make(_say_nothing) if score is None else score
 
     def visit(data, shared, blocks, n_blocks, out, current):
         for i in range(n_blocks):
@@ -85,3 +115,7 @@ def _get_point(blocks, i, b):
 
 def _accept(data, i, atom):
     return True
+
+
+def _say_nothing(data, shared, i, atom):
+    return 0.0

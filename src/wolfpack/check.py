@@ -12,53 +12,53 @@ from typing import Any
 import numpy as np
 from numba.core.errors import NumbaError
 
-from wolfpack import _compile, _slots, gap
-from wolfpack._snapshot import Snapshot
+from wolfpack import _slots
+from wolfpack._trial import Fault, visit, with_bounds
 from wolfpack.problem import OPTIONAL, REQUIRED, Problem, ProblemError
 
 
 def check(problem: Problem) -> None:
     """Raise `ProblemError` if a function of `problem` misbehaves on its data."""
     _check_arrays(problem)
-    functions, snapshot = {}, Snapshot(checked=True)
+    given = {}
     for name in REQUIRED + OPTIONAL:
         function = getattr(problem, name)
         if function is None and name in REQUIRED:
             raise ProblemError(f"{name} is missing: a Problem needs {_list(REQUIRED)}.")
         if function is not None:
             _check_signature(name, function)
-            compiled = _compile.is_compiled(function)
-            functions[name] = snapshot.take(function, name) if compiled else function
+            given[name] = function
     if (problem.prepare is None) != (problem.spread is None):
         raise ProblemError("prepare and spread belong together: give both or none.")
+    functions = with_bounds(given)
     few = sorted({0, problem.n_blocks // 2, problem.n_blocks - 1})
     blocks = [_Block(problem, functions, i) for i in few]
     for block in blocks:
         block.member(block.start, "start")
         block.image(block.start)
-    v = _walk(problem, functions).astype(problem.shared.dtype)
+    v = _start(problem, functions).astype(problem.shared.dtype)
     for block in blocks:
         block.check(v)
 
 
-def _walk(problem: Problem, functions: dict[str, Callable]) -> np.ndarray:
+def _start(problem: Problem, functions: dict[str, Callable]) -> np.ndarray:
     """Return v0 + A x of the start, after a look at every block of it.
 
-    A start outside its set would make every bound wrong.
+    A start outside its set would make every bound wrong. `score` is left out: it may
+    be as slow as an oracle.
     """
-    at, v = np.zeros(1, np.int64), problem.shared.astype(np.float64)
     blocks = problem.store.create(problem.start, problem.offsets, 1)
-    names = {"add": functions["add"], "HAS_CONTAINS": problem.contains is not None}
-    if problem.contains is not None:
-        names["contains"] = functions["contains"]
-    walk = _compile.bind_once([problem.store, gap], names).walk
+    names = [name for name in ("contains", "add") if name in functions]
     try:
-        outside = int(walk(problem.data, blocks, problem.n_blocks, v, at))
-    except Exception as error:
-        raise _sentence("contains or add", int(at[0]), error) from error
-    if outside >= 0:
-        start = _Block(problem, functions, outside).start
-        raise ProblemError(_outside("start", outside, start))
+        v = visit(problem, blocks, {name: functions[name] for name in names})
+    except Fault as fault:
+        if fault.error is None:
+            start = _Block(problem, functions, fault.block).start
+            raise ProblemError(_outside("start", fault.block, start)) from None
+        what = " or ".join(names)
+        raise _sentence(what, fault.block, fault.error) from fault.error
+    except NumbaError as error:
+        raise _sentence(" or ".join(names), 0, error) from error
     if not np.isfinite(v).all():
         raise ProblemError("add wrote NaN or infinity for the start of some block.")
     return v

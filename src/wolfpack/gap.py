@@ -18,15 +18,7 @@ import numpy as np
 
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
-from wolfpack._slots import (
-    HAS_CONTAINS,
-    HAS_VALUE,
-    RESCORE,
-    oracle,
-    score,
-    slope,
-    value,
-)
+from wolfpack._slots import HAS_VALUE, RESCORE, oracle, score, slope, value
 from wolfpack.stores.atoms import expand, is_inside, prepare
 
 
@@ -99,15 +91,4 @@ def first_outside(data, blocks, n_blocks):
     for i in range(n_blocks):
         if not is_inside(data, blocks, i):
             return i
-    return -1
-
-
-@entry
-def walk(data, blocks, n_blocks, out, current):
-    """Add A x to `out`; return the first block that lies outside of its set, or -1."""
-    for i in range(n_blocks):
-        current[0] = i
-        if HAS_CONTAINS and not is_inside(data, blocks, i):
-            return i
-        expand(data, blocks, i, out)
     return -1
