@@ -266,8 +266,34 @@ def test_an_address_where_nobody_is():
     with pytest.raises(ConnectionError, match=r"nobody answers at 127\.0\.0\.1:1 "):
         cluster.connect(ray, "127.0.0.1:1", None)
     assert time.monotonic() - begin < 20
-    with pytest.raises(ValueError, match=r"address must be like '10\.0\.0\.1:6379'"):
-        cluster.connect(ray, "nowhere", None)
+    for address in ("nowhere", "", ":6379", "here:", "10.0.0.1:99999", "10.0.0.1:²"):
+        with pytest.raises(ValueError, match=r"must be like '10\.0\.0\.1:6379', not"):
+            cluster.connect(ray, address, None)
+    with pytest.raises(ConnectionError, match="nobody answers at"):
+        cluster.connect(ray, "a" * 70 + ".example:6379", None)
+
+
+@pytest.mark.parametrize("damage", ["unset", "missing", "a folder", "empty"])
+def test_certificates_that_cannot_be_read(monkeypatch, tmp_path, damage):
+    good, bad = tmp_path / "good.pem", tmp_path / "bad.pem"
+    good.write_text("-----BEGIN CERTIFICATE-----\n")
+    if damage == "a folder":
+        bad.mkdir()
+    elif damage == "empty":
+        bad.touch()
+    for name in cluster.CERTIFICATES:
+        monkeypatch.setenv(name, str(good))
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+    cluster.check_certificates()
+    for name in cluster.CERTIFICATES:
+        with monkeypatch.context() as patch:
+            patch.setenv(name, str(bad))
+            if damage == "unset":
+                patch.delenv(name)
+            with pytest.raises(ValueError, match=f"so {name} must be the path of a"):
+                solve(lasso(), engine=Ray())
+            patch.setenv("RAY_USE_TLS", "0")
+            cluster.check_certificates()
 
 
 def test_another_address_than_that_of_this_process(pack):
@@ -313,7 +339,12 @@ def test_ray_is_missing():
         ({"n_workers": 0}, "n_workers must be a positive integer or 'auto', not 0"),
         ({"chunk": 1.5}, "chunk must be a positive integer or 'auto', not 1.5"),
         ({"n_workers": True}, "n_workers must be"),
+        ({"n_workers": np.array([1, 2])}, "n_workers must be"),
         ({"checkpoint_seconds": 0}, "checkpoint_seconds must be positive, not 0"),
+        ({"checkpoint_seconds": "5"}, "checkpoint_seconds must be positive, not '5'"),
+        ({"checkpoint": 5}, "checkpoint must be a path or None, not 5"),
+        ({"address": 5}, "address must be a string like .* or None, not 5"),
+        ({"address": b"auto"}, "address must be a string like"),
     ],
 )
 def test_bad_arguments(how, sentence):
