@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import time
@@ -273,18 +274,15 @@ def test_an_address_where_nobody_is():
         cluster.connect(ray, "a" * 70 + ".example:6379", None)
 
 
-@pytest.mark.parametrize("damage", ["unset", "missing", "a folder", "empty"])
+@pytest.mark.parametrize("damage", ["unset", "missing", "a folder"])
 def test_certificates_that_cannot_be_read(monkeypatch, tmp_path, damage):
     good, bad = tmp_path / "good.pem", tmp_path / "bad.pem"
-    good.write_text("-----BEGIN CERTIFICATE-----\n")
+    good.touch()
     if damage == "a folder":
         bad.mkdir()
-    elif damage == "empty":
-        bad.touch()
+    monkeypatch.setenv("RAY_USE_TLS", "1")
     for name in cluster.CERTIFICATES:
         monkeypatch.setenv(name, str(good))
-    monkeypatch.setenv("RAY_USE_TLS", "1")
-    cluster.check_certificates()
     for name in cluster.CERTIFICATES:
         with monkeypatch.context() as patch:
             patch.setenv(name, str(bad))
@@ -294,6 +292,34 @@ def test_certificates_that_cannot_be_read(monkeypatch, tmp_path, damage):
                 solve(lasso(), engine=Ray())
             patch.setenv("RAY_USE_TLS", "0")
             cluster.check_certificates()
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate")
+def test_certificates_that_do_not_belong_together(monkeypatch, tmp_path):
+    for name in ("mine", "yours"):
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+             "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=wolfpack",
+             "-keyout", f"{name}.key", "-out", f"{name}.pem"],
+            check=True, capture_output=True, cwd=tmp_path,
+        )  # fmt: skip
+    (tmp_path / "empty").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAY_USE_TLS", "true")
+
+    def check(*paths):
+        for name, path in zip(cluster.CERTIFICATES, paths, strict=True):
+            monkeypatch.setenv(name, path)
+        cluster.check_certificates()
+
+    check("mine.pem", "mine.key", "yours.pem")
+    for paths in [
+        ("mine.pem", "yours.key", "mine.pem"),
+        ("empty", "mine.key", "mine.pem"),
+        ("mine.pem", "mine.key", "empty"),
+    ]:
+        with pytest.raises(ValueError, match="files of a certificate, its key and who"):
+            check(*paths)
 
 
 def test_another_address_than_that_of_this_process(pack):

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from wolfpack.result import EngineError
@@ -102,17 +101,28 @@ def check_certificates() -> None:
     """Refuse TLS without certificates, for which Ray would wait half a minute."""
     if os.environ.get("RAY_USE_TLS", "").lower() not in ("1", "true"):
         return
-    for name in CERTIFICATES:
-        path = os.environ.get(name, "")
+    paths = [os.environ.get(name, "") for name in CERTIFICATES]
+    for name, path in zip(CERTIFICATES, paths, strict=True):
         try:
-            why = "" if b"-----BEGIN " in Path(path).read_bytes() else "no PEM file"
+            open(path, "rb").close()
         except OSError as error:
-            why = error.strerror if path else "not set"
-        if why:
             raise ValueError(
                 f"RAY_USE_TLS is set, so {name} must be the path of a PEM file; it is "
-                f"{path!r} ({why}). Set it, or unset RAY_USE_TLS."
-            )
+                f"{path!r} ({error.strerror}). Set it, or unset RAY_USE_TLS."
+            ) from error
+    import ssl
+
+    context, (certificate, key, ca) = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), paths
+    try:
+        context.set_ciphers("ALL:@SECLEVEL=0")  # short keys are for Ray to judge
+        context.load_cert_chain(certificate, key, password="")
+        context.load_verify_locations(ca)
+    except ssl.SSLError as error:
+        raise ValueError(
+            f"{CERTIFICATES[0]}, {CERTIFICATES[1]} and {CERTIFICATES[2]} must be PEM "
+            "files of a certificate, its key and who signed it; they are "
+            f"{certificate}, {key} and {ca} ({error})."
+        ) from error
 
 
 def count_hosts(ray: Any) -> int:
