@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from played import assert_sound, lasso
+from played import assert_sound, children, lasso
 
 from wolfpack import EngineError, Ray, Status, solve
 from wolfpack.engines import cluster, lease, watchdog
@@ -150,6 +152,11 @@ def test_every_fault_of_the_cluster_carries_the_state():
 # With Ray.
 
 
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="finds processes in /proc"
+)
+
+
 def run_side_by_side(engine):
     """Let one run end while another one is in the same Ray, and goes on."""
     begun, ended, found, problem = threading.Event(), threading.Event(), {}, lasso()
@@ -159,27 +166,34 @@ def run_side_by_side(engine):
         calls = event.row.n_oracle_calls
         if ended.is_set():
             found.setdefault("calls", calls)
-        return calls > found.get("calls", np.inf) + 2000
+        if calls <= found.get("calls", np.inf) + 2000:
+            return False
+        found["names"] = " ".join(children(os.getpid()).values())
+        return True
 
     def work(name, callback):
         try:
             found[name] = solve(problem, engine=engine, callback=callback, **FOREVER)
         except BaseException as error:
             found[name] = error
-        if name == "short":
-            ended.set()
 
     short = threading.Thread(target=work, args=("short", lambda _: begun.is_set()))
     long = threading.Thread(target=work, args=("long", watch_long))
-    for thread in (short, long):
-        thread.start()
-    for thread in (short, long):
-        thread.join()
+    short.start()
+    while short.is_alive() and lease._users == 0:  # until it is in, and maybe the owner
+        time.sleep(0.01)
+    long.start()
+    short.join()  # the kernel ends what this thread started
+    ended.set()
+    long.join()
     for name in ("short", "long"):
         assert getattr(found[name], "status", None) is Status.STOPPED, found[name]
         assert_sound(problem, found[name].state)
+    assert "gcs_server" in found["names"]
+    assert "raylet" in found["names"]
 
 
+@needs_proc
 def test_two_runs_at_once_share_a_ray_that_ends_with_them(monkeypatch):
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     run_side_by_side(Ray(n_workers=1))
@@ -208,6 +222,7 @@ def local():
     ray.shutdown()
 
 
+@needs_proc
 def test_two_runs_at_once_in_a_ray_of_the_program(local):
     run_side_by_side(Ray())
     assert ray.is_initialized()
