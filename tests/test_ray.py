@@ -289,7 +289,7 @@ def test_certificates_that_cannot_be_read(monkeypatch, tmp_path, damage):
             if damage == "unset":
                 patch.delenv(name)
             with pytest.raises(ValueError, match=f"so {name} must be the path of a"):
-                solve(lasso(), engine=Ray())
+                cluster.connect(ray, None, 1)
             patch.setenv("RAY_USE_TLS", "0")
             cluster.check_certificates()
 
