@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import time
@@ -266,8 +267,59 @@ def test_an_address_where_nobody_is():
     with pytest.raises(ConnectionError, match=r"nobody answers at 127\.0\.0\.1:1 "):
         cluster.connect(ray, "127.0.0.1:1", None)
     assert time.monotonic() - begin < 20
-    with pytest.raises(ValueError, match=r"address must be like '10\.0\.0\.1:6379'"):
-        cluster.connect(ray, "nowhere", None)
+    for address in ("nowhere", "", ":6379", "here:", "10.0.0.1:99999", "10.0.0.1:²"):
+        with pytest.raises(ValueError, match=r"must be like '10\.0\.0\.1:6379', not"):
+            cluster.connect(ray, address, None)
+    with pytest.raises(ConnectionError, match="nobody answers at"):
+        cluster.connect(ray, "a" * 70 + ".example:6379", None)
+
+
+@pytest.mark.parametrize("damage", ["unset", "missing", "a folder"])
+def test_certificates_that_cannot_be_read(monkeypatch, tmp_path, damage):
+    good, bad = tmp_path / "good.pem", tmp_path / "bad.pem"
+    good.touch()
+    if damage == "a folder":
+        bad.mkdir()
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+    for name in cluster.CERTIFICATES:
+        monkeypatch.setenv(name, str(good))
+    for name in cluster.CERTIFICATES:
+        with monkeypatch.context() as patch:
+            patch.setenv(name, str(bad))
+            if damage == "unset":
+                patch.delenv(name)
+            with pytest.raises(ValueError, match=f"so {name} must be the path of a"):
+                cluster.connect(ray, None, 1)
+            patch.setenv("RAY_USE_TLS", "0")
+            cluster.check_certificates()
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate")
+def test_certificates_that_do_not_belong_together(monkeypatch, tmp_path):
+    for name in ("mine", "yours"):
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+             "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=wolfpack",
+             "-keyout", f"{name}.key", "-out", f"{name}.pem"],
+            check=True, capture_output=True, cwd=tmp_path,
+        )  # fmt: skip
+    (tmp_path / "empty").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAY_USE_TLS", "true")
+
+    def check(*paths):
+        for name, path in zip(cluster.CERTIFICATES, paths, strict=True):
+            monkeypatch.setenv(name, path)
+        cluster.check_certificates()
+
+    check("mine.pem", "mine.key", "yours.pem")
+    for paths in [
+        ("mine.pem", "yours.key", "mine.pem"),
+        ("empty", "mine.key", "mine.pem"),
+        ("mine.pem", "mine.key", "empty"),
+    ]:
+        with pytest.raises(ValueError, match="files of a certificate, its key and who"):
+            check(*paths)
 
 
 def test_another_address_than_that_of_this_process(pack):
@@ -313,7 +365,12 @@ def test_ray_is_missing():
         ({"n_workers": 0}, "n_workers must be a positive integer or 'auto', not 0"),
         ({"chunk": 1.5}, "chunk must be a positive integer or 'auto', not 1.5"),
         ({"n_workers": True}, "n_workers must be"),
+        ({"n_workers": np.array([1, 2])}, "n_workers must be"),
         ({"checkpoint_seconds": 0}, "checkpoint_seconds must be positive, not 0"),
+        ({"checkpoint_seconds": "5"}, "checkpoint_seconds must be positive, not '5'"),
+        ({"checkpoint": 5}, "checkpoint must be a path or None, not 5"),
+        ({"address": 5}, "address must be a string like .* or None, not 5"),
+        ({"address": b"auto"}, "address must be a string like"),
     ],
 )
 def test_bad_arguments(how, sentence):

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -141,6 +142,64 @@ def test_workers_that_only_die_end_the_run(local, tmp_path):
               callback=lambda event: flag.touch(), max_seconds=100)  # fmt: skip
 
 
+class Damage:
+    """A callback: it kills the server, spoils its checkpoint, and waits for more."""
+
+    def __init__(self, spoil):
+        self.spoil, self.calls = spoil, None
+
+    def __call__(self, event):
+        calls = event.row.n_oracle_calls
+        if self.calls is None and calls > 500:
+            kill_one(SERVER)
+            self.spoil()
+            self.calls = calls
+        return self.calls is not None and calls > self.calls + 3000
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "cut",
+        pytest.param("deleted", marks=pytest.mark.slow),
+        pytest.param("folder deleted", marks=pytest.mark.slow),
+    ],
+)
+def test_a_lost_checkpoint_is_no_lost_run(local, tmp_path, caplog, kind):
+    path = tmp_path / "runs" / "server.npz"
+    path.parent.mkdir()
+    spoil = {
+        "cut": lambda: os.truncate(path, 100),
+        "deleted": path.unlink,
+        "folder deleted": lambda: shutil.rmtree(path.parent),
+    }
+    engine = Ray(n_workers=2, checkpoint=path, checkpoint_seconds=1000)
+    problem, damage = lasso(), Damage(spoil[kind])
+    result = solve(problem, engine=engine, tol=0, max_epochs=np.inf, callback=damage,
+                   max_seconds=100)  # fmt: skip
+    assert result.status is Status.STOPPED
+    assert "The server goes on from the last check." in caplog.text
+    assert_sound(problem, result.state)
+    calls = [row.n_oracle_calls for row in result.trace]
+    assert calls == sorted(calls)
+
+
+def test_a_checkpoint_that_can_never_be_written_again(local, tmp_path):
+    path = tmp_path / "server.npz"
+
+    def spoil():
+        path.unlink()
+        path.mkdir()
+
+    engine = Ray(n_workers=2, checkpoint=path, checkpoint_seconds=1000)
+    problem, sentence = lasso(), "can neither be read nor written anew"
+    with pytest.raises(EngineError, match=sentence) as caught:
+        solve(problem, engine=engine, tol=0, max_epochs=np.inf, max_seconds=100,
+              callback=Damage(spoil))  # fmt: skip
+    assert caught.value.state.n_updates > 0
+    assert_sound(problem, caught.value.state)
+
+
 SCRIPT = """
 import sys, numpy as np, wolfpack
 sys.path.insert(0, {here!r})
@@ -186,8 +245,8 @@ def test_another_driver_goes_on_from_the_checkpoint(tmp_path):
     process, below = start_driver(path)
     process.kill()
     process.communicate(timeout=60)
-    try:  # an agent of Ray's own takes its time, and does nothing meanwhile
-        assert_gone({pid: name for pid, name in below.items() if "Actor" in name})
+    try:
+        assert_gone(below)
     finally:
         for pid in filter(is_alive, below):
             os.kill(pid, signal.SIGKILL)

@@ -3,14 +3,34 @@
 import contextlib
 import os
 import socket
+import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from wolfpack.result import EngineError
 
 CONNECT_SECONDS = 18.0
+ANSWER_SECONDS = 300.0  # a server that is alive answers within, or is taken for lost
+HURRY_SECONDS = 10.0  # after Ctrl-C
+PROBE_SECONDS = 30.0  # to start a Python and to ask a cluster one question
+QUIET = {"logging_level": "ERROR", "log_to_driver": False}
+CERTIFICATES = ("RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT")
+# Run by another Python, which has no token; what it prints last is the answer.
+PROBE = """
+import sys
+from ray._raylet import GcsClient
+from ray.exceptions import AuthenticationError
+try:
+    GcsClient(address=sys.argv[1]).internal_kv_keys(b"", b"wolfpack", timeout=10)
+    print("open")
+except AuthenticationError:
+    print("guarded")
+except Exception as error:
+    print(str(error) or type(error).__name__)
+"""
 OPEN = (
     "this Ray cluster has {} hosts and lets everybody in; on each, before `ray start`:"
     "\n    export RAY_AUTH_MODE=token"
@@ -29,20 +49,39 @@ def import_ray() -> Any:
 
 
 def connect(ray: Any, address: str | None, n_workers: int | None) -> None:
-    """Join the cluster at `address`; without one, start Ray on this machine."""
-    quiet = {"logging_level": "ERROR", "log_to_driver": False}
-    if address is None:
-        # Its processes find the modules that this one finds.
-        places = os.pathsep.join(place or os.getcwd() for place in sys.path)
-        with _environment(RAY_USAGE_STATS_ENABLED="0", PYTHONPATH=places):
-            ray.init("local", num_cpus=n_workers, include_dashboard=False, **quiet)
-        return
-    _knock(address)
+    """Join the cluster at `address`; without one, start Ray on this machine.
+
+    Ray sets RAY_AUTH_MODE meanwhile; the next cluster may want it otherwise.
+    """
+    check_certificates()
+    with _environment(RAY_AUTH_MODE=None):
+        if address is None:
+            _start(ray, n_workers)
+        else:
+            _knock(address)
+            _join(ray, address)
+            refuse_open(ray)
+
+
+def _start(ray: Any, n_workers: int | None) -> None:
+    with _environment(RAY_USAGE_STATS_ENABLED="0", PYTHONPATH=_places()):
+        try:
+            ray.init("local", num_cpus=n_workers, include_dashboard=False, **QUIET)
+        except Exception as error:
+            raise EngineError(
+                f"Ray could not be started on this machine: {last_line(error)}"
+            ) from error
+
+
+def _join(ray: Any, address: str) -> None:
     failed: list[BaseException] = []
+    late = threading.Event()
 
     def enter() -> None:
         try:
-            ray.init(address=address, **quiet)
+            ray.init(address=address, **QUIET)
+            if late.is_set():  # nobody waits for it any more
+                ray.shutdown()
         except BaseException as error:
             failed.append(error)
 
@@ -50,12 +89,40 @@ def connect(ray: Any, address: str | None, n_workers: int | None) -> None:
     thread.start()
     thread.join(CONNECT_SECONDS)
     if thread.is_alive() or failed:
+        late.set()
         why = failed[0] if failed else f"no answer in {CONNECT_SECONDS:.0f} s"
         raise ConnectionError(
             f"cannot join the Ray cluster at {address} ({why}); is the token "
             "(RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH) the one of the cluster?"
         )
-    refuse_open(ray)
+
+
+def check_certificates() -> None:
+    """Refuse TLS without certificates, for which Ray would wait half a minute."""
+    if os.environ.get("RAY_USE_TLS", "").lower() not in ("1", "true"):
+        return
+    paths = [os.environ.get(name, "") for name in CERTIFICATES]
+    for name, path in zip(CERTIFICATES, paths, strict=True):
+        try:
+            open(path, "rb").close()
+        except OSError as error:
+            raise ValueError(
+                f"RAY_USE_TLS is set, so {name} must be the path of a PEM file; it is "
+                f"{path!r} ({error.strerror}). Set it, or unset RAY_USE_TLS."
+            ) from error
+    import ssl
+
+    context, (certificate, key, ca) = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), paths
+    try:
+        context.set_ciphers("ALL:@SECLEVEL=0")  # short keys are for Ray to judge
+        context.load_cert_chain(certificate, key, password="")
+        context.load_verify_locations(ca)
+    except ssl.SSLError as error:
+        raise ValueError(
+            f"{CERTIFICATES[0]}, {CERTIFICATES[1]} and {CERTIFICATES[2]} must be PEM "
+            "files of a certificate, its key and who signed it; they are "
+            f"{certificate}, {key} and {ca} ({error})."
+        ) from error
 
 
 def count_hosts(ray: Any) -> int:
@@ -64,25 +131,44 @@ def count_hosts(ray: Any) -> int:
     return len({node["NodeManagerAddress"] for node in nodes})
 
 
-def is_guarded() -> bool:
-    """Return whether only those who know a token may join."""
-    return os.environ.get("RAY_AUTH_MODE", "").lower() == "token"
+def is_guarded(ray: Any) -> bool:
+    """Return whether only those who know a token may join; the cluster is asked."""
+    address = ray.get_runtime_context().gcs_address
+    secrets = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+    stranger = {k: v for k, v in os.environ.items() if k not in secrets}
+    stranger |= {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": _places()}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE, address], env=stranger, text=True,
+            capture_output=True, timeout=PROBE_SECONDS, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        said = done.stdout.strip() or done.stderr.strip()
+    except subprocess.TimeoutExpired:
+        said = f"no answer in {PROBE_SECONDS:.0f} s"
+    answer = said.splitlines()[-1] if said else "no answer"
+    if answer not in ("open", "guarded"):
+        raise ConnectionError(
+            f"cannot tell whether the Ray cluster at {address} asks for a token: "
+            f"{answer}."
+        )
+    return answer == "guarded"
 
 
 def refuse_open(ray: Any) -> None:
     """Refuse a cluster of several machines that lets everybody in."""
     hosts = count_hosts(ray)
-    if hosts > 1 and not is_guarded():
+    if hosts > 1 and not is_guarded(ray):
         raise PermissionError(OPEN.format(hosts))
 
 
-def refuse_another(ray: Any, address: str | None) -> None:
+def refuse_another(ray: Any, address: str | None, busy: bool = False) -> None:
     """Refuse an address that is not that of the cluster this process is in."""
     here = ray.get_runtime_context().gcs_address
     if address not in (None, "auto", here):
+        way = "wait for the run that uses it" if busy else "call ray.shutdown() first"
         raise ValueError(
             f"address is {address!r}, but this process is in the Ray cluster at "
-            f"{here} already; call ray.shutdown() first, or leave the address out."
+            f"{here} already; {way}, or leave the address out."
         )
     refuse_open(ray)
 
@@ -97,14 +183,14 @@ def stay_here(ray: Any, checkpoint: Any) -> Any:
 
 def _knock(address: str) -> None:
     """Refuse an address where nobody listens, before Ray tries for a long time."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
     if address == "auto":
         return
-    if not (host and port.isdigit()):
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal() and int(port) < 2**16):
         raise ValueError(f"address must be like '10.0.0.1:6379', not {address!r}.")
     try:
         socket.create_connection((host, int(port)), timeout=5.0).close()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise ConnectionError(
             f"nobody answers at {address} ({error}); start Ray there: ray start --head"
         ) from error
@@ -129,6 +215,21 @@ def result_of(ray: Any, ref: Any) -> Any:
         ) from error
 
 
+def await_answer(ray: Any, call: Any, hurry: Callable[[], bool]) -> Any:
+    """Wait for the server's answer; not much longer if somebody wants to stop."""
+    begin = time.monotonic()
+    limit = begin + ANSWER_SECONDS
+    while True:
+        done, _ = ray.wait([call], timeout=0.5)
+        if done:
+            return result_of(ray, call)
+        now = time.monotonic()
+        if now > begin + HURRY_SECONDS and hurry():
+            limit = now
+        if now >= limit:
+            raise EngineError(f"the server has not answered for {now - begin:.0f} s.")
+
+
 def last_line(error: BaseException) -> str:
     """Return what was raised; Ray puts the traceback before it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -136,15 +237,35 @@ def last_line(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _environment(**names: str) -> Iterator[None]:
-    """Set variables for the processes that are started meanwhile."""
+def carrying(state: Any) -> Iterator[None]:
+    """Let every fault of the cluster carry the last state that reached the driver."""
+    from ray.exceptions import RayError
+
+    try:
+        yield
+    except EngineError as error:
+        if error.state is None:
+            error.state = state
+        raise
+    except RayError as error:
+        raise EngineError(f"the cluster failed: {last_line(error)}", state) from error
+
+
+def _places() -> str:
+    """Return where this process finds its modules, for those that it starts."""
+    return os.pathsep.join(place or os.getcwd() for place in sys.path)
+
+
+@contextlib.contextmanager
+def _environment(**names: str | None) -> Iterator[None]:
+    """Set variables meanwhile, those of None as they are, and then restore them all."""
     before = {name: os.environ.get(name) for name in names}
-    os.environ.update(names)
+    os.environ.update({k: v for k, v in names.items() if v is not None})
     try:
         yield
     finally:
         for name, value in before.items():
             if value is None:
-                del os.environ[name]
+                os.environ.pop(name, None)
             else:
                 os.environ[name] = value

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from wolfpack.certificate import failure
-from wolfpack.engines import cluster, sizes
+from wolfpack.engines import cluster, lease, sizes
 from wolfpack.engines.fleet import Fleet
 from wolfpack.engines.ray_server import Orders, ServerActor
 from wolfpack.engines.serial import CALLS, CURRENT, DONE, UPDATES
@@ -26,9 +26,7 @@ from wolfpack.result import EngineError, Live, Traffic
 from wolfpack.state import CHECKED
 
 WATCH_SECONDS = 0.03  # between two looks of the driver
-ANSWER_SECONDS = 300.0  # a server that is alive answers within, or is taken for lost
-REVIVE_SECONDS = 60.0  # for one that is not
-HURRY_SECONDS = 10.0  # after Ctrl-C
+REVIVE_SECONDS = 60.0  # for a server that died to come back
 GOODBYE_SECONDS = 2.0  # for workers to return
 ALONE_SECONDS = 0.1  # a full pass that takes the driver less is not spread
 
@@ -46,7 +44,7 @@ class RaySession:
         self.limit = limit if math.isinf(limit) else math.ceil(limit - 1e-9)
         self.server: Any = None
         self.fleet: Fleet | None = None
-        self.owned = False  # whether Ray was started, or joined, for this run
+        self.lease: lease.Lease | None = None
         self.stale = False  # whether the server is ahead of run.state
         self.alone = True  # whether the driver makes certificates by itself
         self.made = np.zeros(2, np.int64)  # updates and calls that are known of
@@ -62,7 +60,8 @@ class RaySession:
     def open(self, run) -> None:
         """Start server and workers, outside all clocks."""
         try:
-            self._start(run)
+            with cluster.carrying(run.state):
+                self._start(run)
         except BaseException:
             self.close()
             raise
@@ -74,6 +73,10 @@ class RaySession:
         """
         if calls == 0:
             return DONE
+        with cluster.carrying(run.state):
+            return self._advance(run, calls)
+
+    def _advance(self, run, calls: int) -> int:
         assert self.fleet is not None
         before = run.state.n_oracle_calls
         until = min(before + calls, self.limit)
@@ -98,7 +101,9 @@ class RaySession:
         """Bring x and v here, and how many updates they are made of."""
         if not self.stale:
             return
-        found, state = self._ask("snapshot", run), run.state
+        state = run.state
+        with cluster.carrying(state):
+            found = self._ask("snapshot", run)
         state.blocks = self.problem.store.unpack(
             found["blocks"], self.problem.offsets, self.options.batch_size
         )
@@ -112,7 +117,8 @@ class RaySession:
         """Spread a full pass over the workers; None: the driver is to make it."""
         if self.alone or self.fleet is None:
             return None
-        found = self.fleet.bound(exact, stop)
+        with cluster.carrying(state):
+            found = self.fleet.bound(exact, stop)
         if found is None:
             return None
         least, fault = found
@@ -152,9 +158,9 @@ class RaySession:
                 self._say_goodbye()
         finally:
             self.server, self.fleet = None, None
-            if self.owned:
-                self.owned = False
-                ray.shutdown()
+            if self.lease is not None:
+                self.lease = None
+                lease.leave(ray)
             if self.folder is not None:
                 self.folder.cleanup()
 
@@ -172,12 +178,8 @@ class RaySession:
 
     def _start(self, run) -> None:
         ray, engine = self.ray, self.engine
-        if not ray.is_initialized():
-            self.owned = True
-            count = None if engine.n_workers == "auto" else int(engine.n_workers)
-            cluster.connect(ray, engine.address, count)
-        else:
-            cluster.refuse_another(ray, engine.address)
+        count = None if engine.n_workers == "auto" else int(engine.n_workers)
+        self.lease = lease.enter(ray, engine.address, count)
         path = engine.checkpoint
         if path is None:
             self.folder = tempfile.TemporaryDirectory(
@@ -189,23 +191,15 @@ class RaySession:
         stay = cluster.stay_here(ray, engine.checkpoint)
         how = {"num_cpus": 0, "max_restarts": -1, "scheduling_strategy": stay}
         self.server = ray.remote(**how)(ServerActor).remote()
-        self.fleet = Fleet(ray, self.problem, engine.n_workers)
+        self.fleet = Fleet(ray, self.problem, engine.n_workers, self.lease.alone)
         self.fleet.hire()
-        seconds = self.fleet.seconds
-        window = self._choose_sizes(seconds, len(self.fleet.workers))
+        seconds, T = self.fleet.seconds, len(self.fleet.workers)
+        self.chunk, window, self.tau = sizes.choose(
+            self.problem, engine.chunk, self.options.asked, seconds, T
+        )
         self.alone = self.problem.n_blocks * seconds / engine.size < ALONE_SECONDS
         self._begin(run)
         self.fleet.set_to_work(self.server, self.chunk, window)
-
-    def _choose_sizes(self, seconds: float, T: int) -> int:
-        n, engine = self.problem.n_blocks, self.engine
-        self.chunk, window = sizes.choose_chunk(seconds, T, n)
-        if engine.chunk != "auto":
-            self.chunk = min(int(engine.chunk), n)
-            window = sizes.choose_window(seconds * self.chunk)
-        best = sizes.choose_tau(self.problem, T, self.chunk)
-        self.tau = self.options.asked or best
-        return window
 
     # How it goes on.
 
@@ -229,7 +223,7 @@ class RaySession:
             return
         block, error = found
         if block < 0:
-            raise EngineError(f"the run cannot go on: {error}.", run.state)
+            raise EngineError(f"the run cannot go on: {error}.")
         run.state.counts[CURRENT] = block
         raise error
 
@@ -241,11 +235,31 @@ class RaySession:
             self.fleet.problem, self.path, self.options, self.tau,
             self.engine.checkpoint_seconds, self.limit, made,
         )  # fmt: skip
-        self._ask("begin", run, orders)
+        wrong = self._ask("begin", run, orders)
+        if wrong is not None:
+            self._save_anew(run, wrong)
+            wrong = self._ask("begin", run, orders)
+        if wrong is not None:
+            raise EngineError(
+                f"the server cannot read its checkpoint: {wrong} Is that in a folder "
+                "that all machines share?"
+            )
         status = self._ask("status", run)
         self.sums = np.zeros(2)
         self.tallies.append(status["tally"])
         self.traffic.append(status["traffic"])
+
+    def _save_anew(self, run, wrong: str) -> None:
+        """Give the server what this process has, if its own checkpoint is lost."""
+        logger.warning("Ray: %s The server goes on from the last check.", wrong)
+        try:
+            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            run.state.save(self.path)
+        except OSError as error:
+            raise EngineError(
+                "the server died, and its checkpoint can neither be read nor written "
+                f"anew: {wrong} {error}."
+            ) from error
 
     def _ask(self, method: str, run, *args: Any) -> Any:
         """Call the server; if it died, wait until it is back, and tell it to go on."""
@@ -253,38 +267,30 @@ class RaySession:
 
         silent = time.monotonic()
         while True:
-            call = getattr(self.server, method).remote(*args)
+            if not lease.holds(self.ray, self.lease):  # a call would start another
+                raise EngineError("the program called ray.shutdown() during the run.")
             try:
-                answer = self._await(call, run)
+                call = getattr(self.server, method).remote(*args)
+                answer = cluster.await_answer(
+                    self.ray, call, lambda: run._interrupt.asked
+                )
             except RayActorError as error:
                 if time.monotonic() > silent + REVIVE_SECONDS:
                     why = cluster.last_line(error)
                     raise EngineError(
                         "the server died, and could not be started again within "
-                        f"{REVIVE_SECONDS:.0f} s ({why}).",
-                        run.state,
+                        f"{REVIVE_SECONDS:.0f} s ({why})."
                     ) from error
                 time.sleep(0.1)
                 continue
+            except EngineError:
+                raise
+            except Exception as error:
+                why = cluster.last_line(error)
+                raise EngineError(f"the server cannot be called: {why}") from error
             if answer is None and method != "begin":
                 logger.warning("Ray: the server died; it goes on from its checkpoint.")
                 self._begin(run)
                 self.born = float(self.made[1] / self.problem.n_blocks)
                 continue
             return answer
-
-    def _await(self, call: Any, run) -> Any:
-        """Wait for an answer; not much longer if somebody wants to stop."""
-        begin = time.monotonic()
-        limit = begin + ANSWER_SECONDS
-        while True:
-            done, _ = self.ray.wait([call], timeout=0.5)
-            if done:
-                return cluster.result_of(self.ray, call)
-            now = time.monotonic()
-            if now > begin + HURRY_SECONDS and run._interrupt.asked:
-                limit = now
-            if now >= limit:
-                raise EngineError(
-                    f"the server has not answered for {now - begin:.0f} s.", run.state
-                )

@@ -33,8 +33,11 @@ logger = logging.getLogger("wolfpack")
 class Fleet:
     """Workers, by number."""
 
-    def __init__(self, ray: Any, problem: Any, n_workers: Any) -> None:
+    def __init__(
+        self, ray: Any, problem: Any, n_workers: Any, alone: bool = True
+    ) -> None:
         self.ray, self.n_blocks = ray, problem.n_blocks
+        self.alone = alone  # whether no other run of this process holds cores
         self.problem = [ray.put(problem)]  # to every machine once
         self.auto = n_workers == "auto"
         self.wanted = self._count_cores() if self.auto else int(n_workers)
@@ -47,8 +50,9 @@ class Fleet:
     def hire(self) -> None:
         """Start all, and see how long an oracle call takes."""
         ray, count = self.ray, self.wanted
-        # One a core, so that Ray puts them where cores are; more than that anywhere.
-        cores = 1 if count <= self._count_cores() else 0
+        # A core each, so that Ray puts them where cores are. More workers than cores,
+        # and those of a second run, would wait for ever for one: they take none.
+        cores = 1 if self.alone and count <= self._count_cores() else 0
         self.workers = [self._hire_one(cores) for _ in range(count)]
         first = self.workers[0].warm.remote(self.problem)
         ray.wait([first], timeout=START_SECONDS)  # the others find its compiled code
@@ -91,10 +95,11 @@ class Fleet:
         for task in done:
             self._replace(task)
         if self.auto and self._count_cores() > len(self.workers):
-            if cluster.count_hosts(self.ray) > 1 and not cluster.is_guarded():
-                self.auto = False  # the new machine may be anybody's
-                logger.warning("Ray: machines that joined are not used. %s",
-                               cluster.OPEN.format("several"))  # fmt: skip
+            try:
+                cluster.refuse_open(self.ray)
+            except OSError as error:  # the new machine may be anybody's
+                self.auto = False
+                logger.warning("Ray: machines that joined are not used: %s", error)
                 return
             for t in range(len(self.workers), self._count_cores()):
                 self.workers.append(self._hire_one(1))

@@ -10,13 +10,14 @@ bytes, and 0.57 ms for a tuple of arrays. Only errors are pickled.
 
 import pickle
 import traceback
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wolfpack._memory import zeros
 
 HEAD = 4  # words
+MOST = 2**62  # of any number in a head: sums and differences of two never overflow
 NOWHERE = (0, -1)  # no life, no version
 
 
@@ -50,19 +51,19 @@ class Format:
         )  # fmt: skip
 
     def unpack(self, message: bytes) -> tuple[int, Chunk]:
-        """Return who sent a message, and what; refuse what is none."""
-        who, life, version, count = read_words(message)
+        """Return who sent a message, and what; raise ValueError for any other bytes."""
+        who, life, version, count = read_head(message)
         start = 8 * HEAD
         end = start + count * self.index.itemsize
         if count < 0 or len(message) < end:
             raise ValueError(f"a message of {len(message)} bytes is cut short.")
-        blocks = np.frombuffer(message, self.index, count, start).astype(np.int64)
+        blocks = np.frombuffer(message, self.index, count, start)
         if count and blocks.max() >= self.n_blocks:
             raise ValueError(
                 f"a message speaks of block {blocks.max()}; the last one is "
                 f"{self.n_blocks - 1}."
             )
-        atoms = zeros((count, self.size), self.atom)
+        blocks = blocks.astype(np.int64)
         filled = self._filled(blocks)
         wanted = int(np.count_nonzero(filled)) * self.atom.itemsize
         if len(message) - end != wanted:
@@ -70,6 +71,7 @@ class Format:
                 f"a message of {count} blocks needs {wanted} bytes of atoms, and has "
                 f"{len(message) - end}."
             )
+        atoms = zeros((count, self.size), self.atom)
         atoms[filled] = np.frombuffer(message, self.atom, offset=end)
         return who, Chunk(blocks, atoms, version, life)
 
@@ -87,19 +89,56 @@ def pack_words(*words: int) -> bytes:
 
 def read_words(message: bytes) -> tuple[int, int, int, int]:
     """Return the head of a message."""
-    if len(message) < 8 * HEAD:
-        raise ValueError(f"a message of {len(message)} bytes has no head.")
+    if not isinstance(message, bytes) or len(message) < 8 * HEAD:
+        size = len(message) if isinstance(message, bytes) else 0
+        raise ValueError(f"a message of {size} bytes has no head.")
     a, b, c, d = np.frombuffer(message, np.int64, HEAD).tolist()
     return a, b, c, d
 
 
+def read_head(message: bytes) -> tuple[int, int, int, int]:
+    """Return who sent a message, the life and version it knows, and how many blocks."""
+    who, life, version, count = read_words(message)
+    _refuse_outside("worker", who, 0)
+    _refuse_outside("life", life, 0)
+    _refuse_outside("version", version, NOWHERE[1])
+    return who, life, version, count
+
+
+def read_reply(reply: bytes) -> tuple[tuple[int, int], bool, bool]:
+    """Return the life and version that the server has, and whether to go, or stop."""
+    life, version, go, stop = read_words(reply)
+    _refuse_outside("life", life, 0)
+    _refuse_outside("version", version, NOWHERE[1])
+    return (life, version), go == 1, stop == 1
+
+
+def _refuse_outside(name: str, number: int, least: int) -> None:
+    if not least <= number < MOST:
+        raise ValueError(f"a message has {name} {number}; it must be {least} or more.")
+
+
 def read_v(reply: bytes, like: np.ndarray) -> np.ndarray | None:
     """Return the v in a server's reply, read-only, or None."""
-    if len(reply) == 8 * HEAD:
+    size = len(reply) - 8 * HEAD
+    if size == 0:
         return None
+    if size != like.nbytes:
+        raise ValueError(f"a reply has {size} bytes of v, needed are {like.nbytes}.")
     v = zeros(like.shape, like.dtype)
     v[...] = np.frombuffer(reply, like.dtype, offset=8 * HEAD).reshape(like.shape)
     return read_only(v)
+
+
+def as_v(found: Any, like: np.ndarray) -> np.ndarray:
+    """Return a v from the object store, if compiled code may read it as one."""
+    if (
+        not isinstance(found, np.ndarray)
+        or (found.shape, found.dtype) != (like.shape, like.dtype)
+        or not found.flags.c_contiguous
+    ):
+        raise ValueError(f"v must have shape {like.shape} and type {like.dtype}.")
+    return found
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

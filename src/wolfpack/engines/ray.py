@@ -6,7 +6,7 @@ watches and certifies, and the `actors`: a server and its workers.
 
 import os
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -63,17 +63,27 @@ class Ray:
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
+        if not isinstance(self.address, str | None):
+            raise ValueError(
+                "address must be a string like '10.0.0.1:6379' or 'auto', or None, not "
+                f"{self.address!r}."
+            )
         for name in ("n_workers", "chunk"):
-            value = getattr(self, name)
+            value: Any = getattr(self, name)
             whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if value != "auto" and not (whole and value >= 1):
+            text = isinstance(value, str)
+            if not (value == "auto" if text else whole and value >= 1):
                 raise ValueError(
                     f"{name} must be a positive integer or 'auto', not {value!r}."
                 )
-        if not self.checkpoint_seconds > 0:
+        if not isinstance(self.checkpoint, str | os.PathLike | None):
             raise ValueError(
-                f"checkpoint_seconds must be positive, not {self.checkpoint_seconds!r}."
+                f"checkpoint must be a path or None, not {self.checkpoint!r}."
             )
+        seconds = self.checkpoint_seconds
+        real = isinstance(seconds, int | float | np.integer | np.floating)
+        if not (real and seconds > 0):
+            raise ValueError(f"checkpoint_seconds must be positive, not {seconds!r}.")
 
     @property
     def size(self) -> int:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfpack.engines.cluster import fetch
-from wolfpack.engines.messages import NOWHERE, Format, pack_words, read_words
+from wolfpack.engines.messages import NOWHERE, Format, pack_words, read_head
 from wolfpack.engines.service import Service
-from wolfpack.state import State
+from wolfpack.state import State, StateError
 
 SMALL_BYTES = 96_000  # a v up to this travels in the answer: Ray's limit is 100 kB
 PUBLISH_SECONDS = 0.005  # between two references, at least
@@ -46,13 +46,16 @@ class ServerActor:
         self.births = self.n_messages = self.n_bytes = 0
         self.unsaved = ""
 
-    def begin(self, orders: Orders) -> None:
-        """Go on from the checkpoint."""
+    def begin(self, orders: Orders) -> str | None:
+        """Go on from the checkpoint; return what is wrong with it, if anything is."""
         problem = fetch(orders.problem)
         rng = np.random.default_rng()
-        start = State.load(orders.path)
-        start.from_file = False  # the driver wrote it: nothing in it needs a trial
-        state = State.resume(problem, start, orders.options, rng)
+        try:
+            start = State.load(orders.path)
+            start.from_file = False  # the driver wrote it: nothing in it needs a trial
+            state = State.resume(problem, start, orders.options, rng)
+        except StateError as error:
+            return str(error)
         self.service = Service(
             problem, state, orders.options.plan, orders.batch_size, orders.made
         )
@@ -61,10 +64,11 @@ class ServerActor:
         self.began, self.used = time.monotonic(), time.thread_time()
         self.next_save, self.next_publish = self.began + orders.seconds, 0.0
         self.published, self.reference = NOWHERE, None
+        return None
 
     def push(self, message: bytes) -> Any:
         """Take a message; answer with the newest v, if that is not what it knows."""
-        who, *known, count = read_words(message)
+        who, *known, count = read_head(message)
         self._see(who)
         service = self.service
         if service is None:
@@ -169,7 +173,7 @@ class ServerActor:
         try:
             assert self.service is not None
             self.service.save(self.orders.path)
-        except OSError as error:  # a full disk is no reason to stop
+        except (OSError, StateError) as error:  # a full disk is no reason to stop
             self.unsaved = str(error)
         now = time.monotonic()
         self.next_save = now + max(self.orders.seconds, (now - begin) / SAVE_SHARE)

@@ -17,11 +17,12 @@ from wolfpack.engines.messages import (
     NOWHERE,
     Chunk,
     Format,
+    as_v,
     pack_words,
     portable,
     read_only,
+    read_reply,
     read_v,
-    read_words,
 )
 
 TRIAL_SECONDS = 0.005  # of oracle calls, to tell how long one takes
@@ -71,16 +72,17 @@ class Post:
         try:
             reply: Any = ray.get(answer)
             head, large = reply if isinstance(reply, tuple) else (reply, None)
-            v = read_v(head, self.like) if large is None else fetch(large)
+            v = None if large is None else as_v(fetch(large), self.like)
         except RayTaskError:  # the server refuses what it was sent
             raise
         except RayError:  # it is coming back, or v went with it
             self.known = NOWHERE
             time.sleep(0.1)
             return
-        life, version, self.go, self.stop = read_words(head)
+        known, self.go, self.stop = read_reply(head)
+        v = read_v(head, self.like) if v is None else v
         if v is not None:
-            self.v, self.known = v, (life, version)
+            self.v, self.known = v, known
         self.heard = time.monotonic()
 
     def send(self, chunk: Chunk) -> None:

@@ -18,7 +18,7 @@ from wolfpack._compile import entry
 from wolfpack._memory import zeros
 from wolfpack._slots import HAS_CONTAINS, contains, oracle
 from wolfpack.engines.desk import Desk, finish, is_complete, take
-from wolfpack.engines.messages import Chunk, portable
+from wolfpack.engines.messages import NOWHERE, Chunk, portable
 from wolfpack.engines.serial import (
     CALLS,
     CURRENT,
@@ -137,11 +137,15 @@ class Service:
         left = min(self.until - self.state.n_oracle_calls, len(chunk.blocks))
         chosen, atoms = chunk.blocks[: int(left)], chunk.atoms[: int(left)]
         try:
-            self.ended = self._take(chosen, atoms, min(chunk.version, self.version))
+            self.ended = self._take(chosen, atoms, self._clip(chunk.version))
         except Exception as error:
             complete = self.desk.count[0] == self.desk.chosen.size
             block = self.tally[AT] if complete else self.state.counts[CURRENT]
             self.fail(block, portable(error, "On the server"))
+
+    def _clip(self, version: int) -> int:
+        """Return a version that there has been: delays are 0 ... k + 1."""
+        return max(NOWHERE[1], min(version, self.version))
 
     def _take(self, chosen: np.ndarray, atoms: np.ndarray, version: int) -> int:
         first, state = 0, self.state

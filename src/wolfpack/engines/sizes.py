@@ -1,12 +1,24 @@
 """On a cluster: how many blocks go into a message, and how many into an update."""
 
 import math
+from typing import Any
 
 PUSH_SECONDS = 5e-4  # that a message takes of the worker, and of the server
 ROUND_TRIP = 1e-3
 CHUNK_SECONDS = 0.02  # of oracle calls in a message: then it is 3 % of the time
 SHARE = 0.25  # of all blocks may be on their way: the mild-delay regime, and a margin
 STEP_BYTES = 2**18  # of v, which a line search passes over in about 20 microseconds
+
+
+def choose(
+    problem, chunk: Any, asked: int | None, seconds: float, n_workers: int
+) -> tuple[int, int, int]:
+    """Return chunk, window and tau; the user may have set the first and the last."""
+    size, window = choose_chunk(seconds, n_workers, problem.n_blocks)
+    if chunk != "auto":
+        size = min(int(chunk), problem.n_blocks)
+        window = choose_window(seconds * size)
+    return size, window, asked or choose_tau(problem, n_workers, size)
 
 
 def choose_chunk(seconds: float, n_workers: int, n_blocks: int) -> tuple[int, int]:

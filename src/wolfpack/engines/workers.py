@@ -221,6 +221,7 @@ def report(team, duty, tally, fresh, count):
 @jit
 def note_delay(tally, delay):
     """Count an update that was computed `delay` versions ago."""
+    delay = max(delay, 0)  # the histogram begins there
     tally[MADE] += 1
     tally[DELAYS] += delay
     tally[MAX_DELAY] = max(tally[MAX_DELAY], delay)
@@ -230,7 +231,7 @@ def note_delay(tally, delay):
 @jit
 def is_too_late(tally, delay, version):
     """Drop what is older than half of all versions (Theorem 4's condition)."""
-    if 2 * delay > version:
+    if delay > version // 2:
         tally[DROPPED] += 1
         return True
     return False

@@ -1,0 +1,77 @@
+"""A process that ends the agents of a local Ray when the driver is killed.
+
+Ray's own processes end with the driver, all but two agents of the raylet, which try for
+a minute to tell the dead cluster so. This file is run as a script, with the ids of the
+driver and of the agents; pidfds make sure that no other process of the same id is hit.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def start(ray: Any) -> subprocess.Popen | None:
+    """Watch over the Ray that this process has started; None where that cannot be."""
+    agents = _children(_raylet(ray))
+    if not agents or not hasattr(os, "pidfd_open"):
+        return None
+    words = [sys.executable, "-I", "-S", __file__, os.getpid(), *agents]
+    nowhere = subprocess.DEVNULL
+    with contextlib.suppress(OSError):
+        return subprocess.Popen(
+            [str(word) for word in words],
+            stdin=nowhere,
+            stdout=nowhere,
+            stderr=nowhere,
+            start_new_session=True,  # Ctrl-C in a terminal is not for it
+        )
+    return None
+
+
+def stop(dog: subprocess.Popen | None) -> None:
+    """End it, once its Ray was shut down."""
+    if dog is not None:
+        dog.kill()
+        dog.wait()
+
+
+def _raylet(ray: Any) -> int:
+    """Return the id of the raylet below this process, or 0."""
+    node = getattr(ray._private.worker, "_global_node", None)
+    found = getattr(node, "all_processes", {}).get("raylet", [])
+    return found[0].process.pid if found else 0
+
+
+def _children(parent: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*") if parent else ():
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            stat = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(stat[1]) == parent:
+                found.append(int(entry.name))
+    return found
+
+
+def watch(driver: int, agents: list[int]) -> None:
+    """Wait until the driver has ended, then end its agents."""
+    gone = contextlib.suppress(ProcessLookupError)
+    doors = []
+    for pid in agents:
+        with gone:
+            doors.append(os.pidfd_open(pid))
+    with gone:
+        door = os.pidfd_open(driver)
+        if os.getppid() == driver:
+            select.select([door], [], [])
+    for door in doors:
+        with gone:
+            signal.pidfd_send_signal(door, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    watch(int(sys.argv[1]), [int(word) for word in sys.argv[2:]])
