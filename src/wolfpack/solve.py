@@ -14,7 +14,7 @@ from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Plan, Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
-from wolfpack.problem import Problem
+from wolfpack.problem import Problem, ProblemError
 from wolfpack.result import Event, Result
 from wolfpack.state import State
 from wolfpack.steps import CONSTANT, LINE, OPEN_LOOP
@@ -114,6 +114,10 @@ def solve(
         raise TypeError(f"callback must be a function of an Event, not {callback!r}.")
     if engine is not None and not hasattr(engine, "advance"):
         raise TypeError(f"engine must be an engine like Serial(), not {engine!r}.")
+    if not (_is_real(problem.scale) and 0 < problem.scale < math.inf):
+        raise ProblemError(
+            f"scale must be positive, a finite number, but is {problem.scale!r}."
+        )
     if not problem.checked:
         problem.check()
     engine = Serial() if engine is None else engine
@@ -161,10 +165,12 @@ def _validate(
             f"step='exact' needs a problem with a block minimiser, and {problem.name} "
             "has none; use step='line'."
         )
-    if sampling not in samplers.KINDS:
+    if not (isinstance(sampling, str) and sampling in samplers.KINDS):
         raise ValueError(
             f"sampling must be one of {[*samplers.KINDS]}, not {sampling!r}."
         )
+    if not isinstance(averaging, bool | np.bool_):
+        raise ValueError(f"averaging must be True or False, not {averaging!r}.")
     if averaging and problem.value is None:
         raise ValueError("averaging needs a problem with a value function.")
     if averaging and problem.finish is None and problem.offsets is None:
@@ -187,8 +193,8 @@ def _validate(
     limit = math.inf if max_seconds is None else max_seconds
     asked = None if batch_size is None else int(batch_size)
     options = Options(
-        engine.unit(asked, n), asked, averaging, sampling, step, plan, tol, max_epochs,
-        limit, check_every,
+        engine.unit(asked, n), asked, bool(averaging), sampling, step, plan, tol,
+        max_epochs, limit, check_every,
     )  # fmt: skip
     engine.refuse(problem, options)
     return options
@@ -213,7 +219,13 @@ def _generator(rng: np.random.Generator | int | None) -> np.random.Generator:
     """Return a generator of the run's own, drawn from the user's if one is given."""
     if isinstance(rng, np.random.Generator):
         rng = int(rng.integers(2**63))
-    return np.random.default_rng(rng)
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "rng must be a whole number >= 0, a numpy Generator or None; given was "
+            f"{rng!r}."
+        ) from None
 
 
 def _is_int(x) -> bool:

@@ -26,7 +26,8 @@ def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:
             )
     begin = np.concatenate([[0], np.cumsum([x.shape[0] for x in rows])])
     if any(sp.issparse(x) for x in rows):
-        matrix = sp.csr_matrix(sp.vstack(rows, format="csr", dtype=np.float32))
+        with np.errstate(over="ignore"):
+            matrix = sp.csr_matrix(sp.vstack(rows, format="csr", dtype=np.float32))
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
     else:
@@ -63,7 +64,9 @@ def _positions(x: Any, i: int) -> Any:
 
 def _sparse(rows: list[np.ndarray]) -> Any:
     """Make one CSR matrix without ever holding all positions as dense floats."""
-    parts = [sp.csr_matrix(x.astype(np.float32, copy=False)) for x in _batches(rows)]
+    with np.errstate(over="ignore"):  # `pack_features` says which sequence it was
+        kept = (x.astype(np.float32, copy=False) for x in _batches(rows))
+        parts = [sp.csr_matrix(x) for x in kept]
     return sp.csr_matrix(sp.vstack(parts, format="csr"))
 
 

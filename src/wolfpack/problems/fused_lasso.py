@@ -18,6 +18,7 @@ import numpy as np
 from wolfpack import sets
 from wolfpack._compile import jit
 from wolfpack.problem import Problem
+from wolfpack.problems._inputs import at_least_one, positive
 
 TOLERANCE = 1e-9  # of the ball, relative to alpha
 
@@ -159,13 +160,10 @@ def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem
         raise ValueError(f"Y must have shape (n >= 2, d >= 1), but has {Y.shape}.")
     if not np.isfinite(Y).all():
         raise ValueError("Y holds NaN or infinity; remove or fill these entries.")
-    if not (np.isfinite(alpha) and alpha > 0):
-        raise ValueError(f"alpha must be positive and finite, but is {alpha!r}.")
-    if not q >= 1:
-        raise ValueError(f"q must be at least 1, but is {q!r}.")
+    alpha, q = positive("alpha", alpha), at_least_one("q", q)
     mean = Y.mean(axis=0)
     Y -= mean  # the answer moves along, and no digits are lost to an offset
-    return make_problem(Y, mean, float(alpha), float(q))
+    return make_problem(Y, mean, alpha, q)
 
 
 def make_problem(Y: np.ndarray, mean: np.ndarray, alpha: float, q: float) -> Problem:
