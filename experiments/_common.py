@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 from _files import Row, digest, keep, load, read_rows, write_record, write_rows
 
-from wolfpack._interrupt import AllOrNothing
 from wolfpack.engines.threads import count_cores
 
 HOLDS, REMARK, FAILS = "holds", "holds with a remark", "does not hold"
@@ -74,11 +73,7 @@ def run(
     out: Path,
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Measure, unless `out` has it already; judge, draw, and return the record.
-
-    Ctrl-C ends it with KeyboardInterrupt, and nothing of this experiment is kept: a
-    solve that it cut short has measured nothing.
-    """
+    """Measure, unless `out` has it already; judge, draw, and return the record."""
     out.mkdir(parents=True, exist_ok=True)
     name, known = experiment.name, stored(experiment, fast, out)
     record: dict[str, Any] = {}
@@ -94,8 +89,7 @@ def run(
         write_record(folder / f"{name}.json", record)
         save_pictures(experiment, rows, folder)
 
-    with AllOrNothing():
-        keep(name, out, make)
+    keep(name, out, make)
     return record
 
 

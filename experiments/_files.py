@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wolfpack._interrupt import Interrupt
+from wolfpack._interrupt import AllOrNothing, Interrupt
 from wolfpack._report import BADGES
 
 Row = dict[str, Any]
@@ -25,10 +25,16 @@ ABOUT_MACHINE = "cores", "cpu", "system", "python", "numba", "numpy"
 
 
 def keep(name: str, out: Path, make: Callable[[Path], None]) -> None:
-    """Let `make` write the files of an experiment, and bring them to `out`."""
-    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=out) as folder:
-        make(Path(folder))
-        with Interrupt():  # Ctrl-C waits for the last one
+    """Let `make` write the files of an experiment, and bring them to `out`.
+
+    Ctrl-C ends it with KeyboardInterrupt, and nothing is kept: what a solve that was
+    cut short gives is no measurement. Among the moves it waits for the last one.
+    """
+    temporary = tempfile.TemporaryDirectory(prefix=f".{name}-", dir=out)
+    with AllOrNothing(), temporary as folder:
+        with AllOrNothing():
+            make(Path(folder))
+        with Interrupt():
             (out / f"{name}.json").unlink(missing_ok=True)
             for suffix in SUFFIXES:
                 os.replace(Path(folder, name + suffix), out / (name + suffix))
