@@ -49,19 +49,24 @@ def check_targets(save: Path | None, plot: Path | None) -> None:
 
 
 def _check_target(option: str, given: Path, path: Path) -> None:
-    if not path.parent.is_dir():
-        fail(f"there is no folder {path.parent} to write {path.name} into.")
-    for place in (given, path):
-        if place.exists() and not place.is_file():
-            what = "a folder" if place.is_dir() else "no file"
-            fail(f"{option} must name a file, but {place} is {what}.")
-    is_new = not path.exists()
     try:
-        with path.open("ab"):
-            pass
-        if is_new:
-            path.unlink()
-        with tempfile.TemporaryFile(dir=path.parent):  # models are made beside it
-            pass
+        for place in (given, path):
+            if place.exists() and not place.is_file():
+                what = "a folder" if place.is_dir() else "no file"
+                fail(f"{option} must name a file, but {place} is {what}.")
+        if not path.parent.is_dir():
+            fail(f"there is no folder {path.parent} to write {path.name} into.")
+        _try_to_write(path)
     except OSError as error:
         fail(f"{option}: {path} cannot be written: {error.strerror}.")
+
+
+def _try_to_write(path: Path) -> None:
+    """Open a file and leave it as it was; raise what a real attempt would."""
+    is_new = not path.exists()
+    with path.open("ab"):
+        pass
+    if is_new:
+        path.unlink()
+    with tempfile.TemporaryFile(dir=path.parent):  # models are made beside it
+        pass

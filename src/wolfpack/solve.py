@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from wolfpack import sampling as samplers
+from wolfpack._inputs import is_number
 from wolfpack._interrupt import Interrupt
 from wolfpack._run import Options, Run
 from wolfpack.engines.delayed import Delayed
@@ -114,7 +115,7 @@ def solve(
         raise TypeError(f"callback must be a function of an Event, not {callback!r}.")
     if engine is not None and not hasattr(engine, "advance"):
         raise TypeError(f"engine must be an engine like Serial(), not {engine!r}.")
-    if not (_is_real(problem.scale) and 0 < problem.scale < math.inf):
+    if not (is_number(problem.scale) and 0 < problem.scale < math.inf):
         raise ProblemError(
             f"scale must be positive, a finite number, but is {problem.scale!r}."
         )
@@ -158,7 +159,7 @@ def _validate(
     rules = {"line": LINE, "exact": LINE, "open-loop": OPEN_LOOP}
     if isinstance(step, str) and step not in rules:
         raise ValueError(f"step must be one of {[*rules]} or a number, not {step!r}.")
-    if not isinstance(step, str) and not (_is_real(step) and 0 < step <= 1):
+    if not isinstance(step, str) and not (is_number(step) and 0 < step <= 1):
         raise ValueError(f"a constant step must lie in (0, 1]; given was {step!r}.")
     if step == "exact" and problem.minimiser is None:
         raise ValueError(
@@ -178,10 +179,10 @@ def _validate(
             "averaging needs a problem with `finish`: the average is of v."
         )
     for name, number in (("tol", tol), ("max_epochs", max_epochs)):
-        if not (_is_real(number) and number >= 0):
+        if not (is_number(number) and number >= 0):
             raise ValueError(f"{name} must be a number >= 0; given was {number!r}.")
     for name, number in (("max_seconds", max_seconds), ("check_every", check_every)):
-        if number is not None and not (_is_real(number) and number > 0):
+        if number is not None and not (is_number(number) and number > 0):
             raise ValueError(f"{name} must be a number > 0 or None, not {number!r}.")
     plan = Plan(
         n_blocks=n,
@@ -230,8 +231,3 @@ def _generator(rng: np.random.Generator | int | None) -> np.random.Generator:
 
 def _is_int(x) -> bool:
     return isinstance(x, int | np.integer) and not isinstance(x, bool)
-
-
-def _is_real(x) -> bool:
-    real = isinstance(x, int | float | np.integer | np.floating)
-    return real and not isinstance(x, bool) and not math.isnan(x)

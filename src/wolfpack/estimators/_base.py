@@ -14,10 +14,10 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from wolfpack._inputs import positive
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.threads import Threads
 from wolfpack.problem import Problem
-from wolfpack.problems._inputs import positive
 from wolfpack.result import Event, Result, Status
 from wolfpack.solve import solve
 from wolfpack.state import StateError

@@ -13,8 +13,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from wolfpack._inputs import encode, refuse_mixed
 from wolfpack.estimators._base import DualEstimator
-from wolfpack.problems._inputs import encode, refuse_mixed
 from wolfpack.problems.multiclass import multiclass_svm
 
 FLOATS = [np.float64, np.float32]

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfpack._compile import specialise
+from wolfpack._inputs import positive, shares
 from wolfpack._memory import copy, zeros
 from wolfpack.problem import Problem
 from wolfpack.problems import _chain_kernels, _viterbi
-from wolfpack.problems._inputs import positive, shares
 from wolfpack.problems._sequences import pack_features, pack_labels
 
 # Inner products of positions make steps faster; past this many they take too much.

@@ -17,8 +17,8 @@ import numpy as np
 
 from wolfpack import sets
 from wolfpack._compile import jit
+from wolfpack._inputs import at_least_one, positive
 from wolfpack.problem import Problem
-from wolfpack.problems._inputs import at_least_one, positive
 
 TOLERANCE = 1e-9  # of the ball, relative to alpha
 

@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from wolfpack._compile import specialise
+from wolfpack._inputs import encode, join_labels, positive, shares
 from wolfpack.problem import Problem
 from wolfpack.problems import _multiclass_kernels, _viterbi, chain
-from wolfpack.problems._inputs import encode, join_labels, positive, shares
 
 ROWS = 4096  # of a dense X that become sparse at a time
 

@@ -1,4 +1,4 @@
-"""What all problem makers ask of numbers, weights and labels, in the same words."""
+"""What is asked of numbers, weights and labels everywhere, in the same words."""
 
 import math
 from collections.abc import Sequence
@@ -9,14 +9,18 @@ import numpy as np
 
 
 def is_number(value: Any) -> bool:
-    """Return whether this is a real number, and not True, False or NaN."""
-    truth = isinstance(value, bool | np.bool_)
-    return isinstance(value, Real) and not truth and not math.isnan(value)
+    """Return whether this is a real number that a float can hold; NaN is none."""
+    if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+        return False
+    try:
+        return not math.isnan(float(value))
+    except OverflowError:
+        return False
 
 
 def positive(name: str, value: Any) -> float:
     """Return a number that is > 0 and finite, as a float."""
-    if not (is_number(value) and 0 < value < math.inf and 0 < float(value) < math.inf):
+    if not (is_number(value) and 0 < float(value) < math.inf):
         raise ValueError(f"{name} must be a finite number > 0, but is {value!r}.")
     return float(value)
 
