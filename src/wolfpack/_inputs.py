@@ -1,11 +1,14 @@
 """What is asked of numbers, weights and labels everywhere, in the same words."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Number, Real
 from typing import Any
 
 import numpy as np
+
+LEAST_ALPHA = 1e-300
+LARGEST_FEATURE = 1e15
 
 
 def is_number(value: Any) -> bool:
@@ -23,6 +26,33 @@ def positive(name: str, value: Any) -> float:
     if not (is_number(value) and 0 < float(value) < math.inf):
         raise ValueError(f"{name} must be a finite number > 0, but is {value!r}.")
     return float(value)
+
+
+def regularisation(alpha: Any) -> float:
+    """Return the alpha of an SVM, which is divided by."""
+    if positive("alpha", alpha) < LEAST_ALPHA:
+        raise ValueError(f"alpha must be at least {LEAST_ALPHA:g}, but is {alpha!r}.")
+    return float(alpha)
+
+
+def refuse_features(values: np.ndarray, name: Callable[[int], str]) -> None:
+    """Raise where features, or sums of their squares, are no numbers of float32.
+
+    `name(k)` says whose feature the k-th of the values is.
+    """
+    bad = np.flatnonzero(~(np.abs(values) <= LARGEST_FEATURE))
+    if not bad.size:
+        return
+    one = values[bad[0]]
+    if not np.isfinite(one):
+        raise ValueError(
+            f"{name(bad[0])} holds NaN or infinity; features are kept as float32, up "
+            "to 3e38."
+        )
+    raise ValueError(
+        f"{name(bad[0])} holds {one:g}, and features must not exceed "
+        f"{LARGEST_FEATURE:g}: their squares are added as float32. Scale X."
+    )
 
 
 def at_least_one(name: str, value: Any) -> float:

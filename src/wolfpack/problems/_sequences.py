@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from wolfpack._inputs import refuse_features
+
 
 def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:
     """Stack the sequences; return where each begins, and all positions' features."""
@@ -32,13 +34,12 @@ def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:
         matrix.eliminate_zeros()
     else:
         matrix = _sparse(rows)
-    bad = ~np.isfinite(matrix.data)
-    if bad.any():
-        position = np.searchsorted(matrix.indptr, np.flatnonzero(bad)[0], "right") - 1
-        i = np.searchsorted(begin, position, "right") - 1
-        raise ValueError(
-            f"X[{i}] holds NaN or infinity; features are kept as float32, up to 3e38."
-        )
+
+    def name(k: int) -> str:
+        position = np.searchsorted(matrix.indptr, k, "right") - 1
+        return f"X[{np.searchsorted(begin, position, 'right') - 1}]"
+
+    refuse_features(matrix.data, name)
     return begin, matrix
 
 

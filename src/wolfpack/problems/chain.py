@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfpack._compile import specialise
-from wolfpack._inputs import positive, shares
+from wolfpack._inputs import regularisation, shares
 from wolfpack._memory import copy, zeros
 from wolfpack.problem import Problem
 from wolfpack.problems import _chain_kernels, _viterbi
@@ -113,7 +113,7 @@ def chain_ssvm(
     >>> wolfpack.solve(problem, rng=0).status.name
     'CONVERGED'
     """
-    alpha = positive("alpha", alpha)
+    alpha = regularisation(alpha)
     begin, matrix = pack_features(X)
     labels = pack_labels(y, begin)
     if n_labels is None:

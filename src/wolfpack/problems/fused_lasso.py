@@ -21,6 +21,7 @@ from wolfpack._inputs import at_least_one, positive
 from wolfpack.problem import Problem
 
 TOLERANCE = 1e-9  # of the ball, relative to alpha
+LARGEST = 1e140  # entry of a signal; the least is one over it
 
 
 class Signal(NamedTuple):
@@ -161,9 +162,21 @@ def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem
     if not np.isfinite(Y).all():
         raise ValueError("Y holds NaN or infinity; remove or fill these entries.")
     alpha, q = positive("alpha", alpha), at_least_one("q", q)
+    _refuse_size("holds", Y)
     mean = Y.mean(axis=0)
     Y -= mean  # the answer moves along, and no digits are lost to an offset
+    _refuse_size("differs from its mean by", Y, LARGEST**-1)
     return make_problem(Y, mean, alpha, q)
+
+
+def _refuse_size(how: str, Y: np.ndarray, least: float = 0.0) -> None:
+    """Raise where squares of Y would be infinite, or all of them 0."""
+    size = float(np.abs(Y).max())
+    if not least <= size <= LARGEST and size > 0:
+        raise ValueError(
+            f"Y {how} up to {size:g}, whose square is out of the range of floats; "
+            "divide Y and alpha by a number like that."
+        )
 
 
 def make_problem(Y: np.ndarray, mean: np.ndarray, alpha: float, q: float) -> Problem:

@@ -17,7 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from wolfpack._compile import specialise
-from wolfpack._inputs import encode, join_labels, positive, shares
+from wolfpack._inputs import (
+    encode,
+    join_labels,
+    refuse_features,
+    regularisation,
+    shares,
+)
 from wolfpack.problem import Problem
 from wolfpack.problems import _multiclass_kernels, _viterbi, chain
 
@@ -75,7 +81,7 @@ def multiclass_svm(
     >>> np.unique(y)[np.argmax(X @ w.T, axis=1)].tolist()
     ['a', 'b', 'c']
     """
-    alpha = positive("alpha", alpha)
+    alpha = regularisation(alpha)
     matrix = _pack(X)
     n, p = matrix.shape
     codes, n_labels = _encode(y, n)
@@ -146,12 +152,9 @@ def _pack(X: Any) -> Any:
         raise ValueError(f"X must hold numbers, but has dtype {X.dtype}.")
     with np.errstate(over="ignore"):  # the sentence below says it
         matrix = _to_sparse(X)
-    bad = np.flatnonzero(~np.isfinite(matrix.data))
-    if bad.size:
-        row = np.searchsorted(matrix.indptr, bad[0], "right") - 1
-        raise ValueError(
-            f"X[{row}] holds NaN or infinity; features are kept as float32, up to 3e38."
-        )
+    refuse_features(
+        matrix.data, lambda k: f"X[{np.searchsorted(matrix.indptr, k, 'right') - 1}]"
+    )
     return matrix
 
 
