@@ -1,6 +1,7 @@
 """The command line: `wolfpack fit`, `predict`, `theory`, `reproduce` and more."""
 
 import json
+import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -274,4 +275,7 @@ def _joined(words: list[str]) -> str:
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name="wolfpack")
+    try:
+        app(prog_name="wolfpack")
+    finally:  # all is done and kept: Ctrl-C may end the rest without a word
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
