@@ -275,6 +275,8 @@ class Run:
 
     def _fail(self, ended: int) -> None:
         block = int(self.state.counts[CURRENT])
+        if ended == serial.NOT_A_NUMBER:
+            block = self.certifier.blame(self.state, block)
         what = {
             serial.NOT_A_NUMBER: "the oracle's atom or the step is NaN or infinite",
             serial.INFEASIBLE: "the oracle's atom lies outside the feasible set",

@@ -140,6 +140,20 @@ class Certifier:
         args = (shared, exact, blocks, first, last, *scratch)
         return self.guard(state, t, kernel, *args)
 
+    def blame(self, state: State, block: int) -> int:
+        """Return which block gives NaN: this one, another one, or else this one.
+
+        Blocks that move together share a line search, which cannot tell them apart.
+        """
+        exact = state.shared.astype(np.float64)
+        for first, last in ((block, block + 1), (0, self.problem.n_blocks)):
+            try:
+                args = (state, state.shared, exact, first, last, self.no_gaps)
+                self.oracle_values(*args)
+            except OracleError as error:
+                return error.block
+        return block
+
     def _pass(self, state, shared, exact, stop, gaps) -> tuple[float, ...] | None:
         """Return g(v), <grad g(v), v - v0>, the oracle's sum, and their size."""
         before = np.linalg.norm(shared)

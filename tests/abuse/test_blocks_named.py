@@ -66,6 +66,15 @@ def test_the_block_that_is_not_a_number_is_named(engine, value, after, checks):
     assert e.value.block == BLOCK
 
 
+@pytest.mark.parametrize("name", ["serial", "late", "cluster"])
+@pytest.mark.parametrize("after", [97, 99, 101, 104, 131, 133])
+def test_a_joint_line_search_names_the_block_at_fault(name, after):
+    problem = make(lambda g, x, i: g * np.nan, after)
+    with pytest.raises(OracleError, match=f"on block {BLOCK}") as e:
+        solve(problem, ENGINES[name], batch_size=4)
+    assert e.value.block == BLOCK
+
+
 def certify_after(problem, fault):
     """Fail in the first certificate, whatever else works."""
     with pytest.raises(OracleError) as e:
