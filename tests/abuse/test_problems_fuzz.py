@@ -20,8 +20,8 @@ from wolfpack import sets
 from wolfpack.stores import atoms as atom_store
 
 SCALES = st.sampled_from([1e-8, 1e-4, 1.0, 1e4, 1e8])
-few = settings(max_examples=4, deadline=None, derandomize=True)
-some = settings(max_examples=30, deadline=None, derandomize=True)
+few = settings(max_examples=3, deadline=None, derandomize=True)
+some = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 def numbers(*shape):
