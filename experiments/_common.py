@@ -6,30 +6,30 @@ a picture can be mended, and a verdict read again, without measuring again.
 """
 
 import argparse
-import csv
 import importlib.metadata
-import json
 import math
 import os
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from _files import Row, digest, keep, load, read_rows, write_record, write_rows
+
 from wolfpack.engines.threads import count_cores
 
 HOLDS, REMARK, FAILS = "holds", "holds with a remark", "does not hold"
 NOT_JUDGED = "not judged here"
 VERDICTS = (HOLDS, REMARK, FAILS, NOT_JUDGED)
+INTERRUPTED = 130  # the exit code, as of any program that Ctrl-C ends
 RESULTS = Path(__file__).parent / "results"
 WITHOUT_WORDS = (
     "The OCR words were not found, so handwritten dates took their place: this shows "
     "that the experiment runs. `wolfpack.load_ocr` says where the words go."
 )
-
-Row = dict[str, Any]
 
 
 class Verdict(NamedTuple):
@@ -75,44 +75,52 @@ def run(
 ) -> dict[str, Any]:
     """Measure, unless `out` has it already; judge, draw, and return the record."""
     out.mkdir(parents=True, exist_ok=True)
-    record = stored(experiment, fast, out)
-    if record is None:
-        begin = time.perf_counter()
-        rows = experiment.measure(fast, tell)
-        assert rows, f"{experiment.name} measured nothing"
-        record = {
-            "machine": machine(),
-            "fast": fast,
-            "seconds": round(time.perf_counter() - begin, 1),
-            "command": f"wolfpack reproduce {experiment.name}"
-            + (" --fast" if fast else ""),
-        }
-        write_rows(out / f"{experiment.name}.csv", rows)
-    # Always from the file: what is drawn first is what is drawn again later.
-    rows = read_rows(out / f"{experiment.name}.csv")
-    found = experiment.judge(rows, record["machine"] | {"fast": fast})
+    name, known = experiment.name, stored(experiment, fast, out)
+    record: dict[str, Any] = {}
+
+    def make(folder: Path) -> None:
+        path = folder / f"{name}.csv"
+        if known is not None:
+            shutil.copyfile(out / path.name, path)
+        how = known or _measure(experiment, fast, tell, path)
+        # Always from the file: what is drawn first is what is drawn again later.
+        rows = read_rows(path)
+        record.update(_judge(experiment, rows, how), **how, rows=digest(path))
+        write_record(folder / f"{name}.json", record)
+        save_pictures(experiment, rows, folder)
+
+    keep(name, out, make)
+    return record
+
+
+def _measure(
+    experiment: Experiment, fast: bool, tell: Callable[[str], None], path: Path
+) -> dict[str, Any]:
+    """Write the rows; return where and how they were measured."""
+    begin = time.perf_counter()
+    rows = experiment.measure(fast, tell)
+    assert rows, f"{experiment.name} measured nothing"
+    write_rows(path, rows)
+    return {
+        "machine": machine(),
+        "fast": fast,
+        "seconds": round(time.perf_counter() - begin, 1),
+        "command": f"wolfpack reproduce {experiment.name}"
+        + (" --fast" if fast else ""),
+    }
+
+
+def _judge(
+    experiment: Experiment, rows: list[Row], how: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what the experiment is about, and what its rows say."""
+    found = experiment.judge(rows, how["machine"] | {"fast": how["fast"]})
     if any("dates" in str(row.get("data")) for row in rows):
         found = Verdict(NOT_JUDGED, found.measured, WITHOUT_WORDS)
     assert found.verdict in VERDICTS, f"{found.verdict!r} is no verdict"
     assert found.verdict in (HOLDS, NOT_JUDGED) or found.why, "a verdict needs a reason"
     about = ("name", "title", "claim", "setting")
-    words = {field: getattr(experiment, field) for field in about}
-    record = words | found._asdict() | record
-    text = json.dumps(record, indent=2, ensure_ascii=False)
-    (out / f"{experiment.name}.json").write_text(text + "\n", encoding="utf-8")
-    save_pictures(experiment, rows, out)
-    return record
-
-
-def load(name: str, out: Path) -> dict[str, Any] | None:
-    """Return the record of an experiment that `out` has whole, or None."""
-    path = out / f"{name}.json"
-    if not (path.is_file() and path.with_suffix(".csv").is_file()):
-        return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:  # half written: measure again
-        return None
+    return {field: getattr(experiment, field) for field in about} | found._asdict()
 
 
 def stored(experiment: Experiment, fast: bool, out: Path) -> dict[str, Any] | None:
@@ -145,37 +153,6 @@ def save_pictures(experiment: Experiment, rows: list[Row], out: Path) -> None:
         figure.savefig(path, metadata={"Date": None})
         figure.savefig(path.with_suffix(".png"), dpi=150)
         plt.close(figure)
-
-
-def write_rows(path: Path, rows: list[Row]) -> None:
-    """Write rows with all columns that any of them has."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: _short(v) for k, v in row.items()} for row in rows)
-
-
-def read_rows(path: Path) -> list[Row]:
-    """Read rows; what looks like a number is one."""
-    with path.open(newline="", encoding="utf-8") as stream:
-        return [
-            {name: _number(text) for name, text in row.items()}
-            for row in csv.DictReader(stream)
-        ]
-
-
-def _short(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value
-
-
-def _number(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
 
 
 def runs(rows: list[Row], *columns: str) -> str:
@@ -220,7 +197,11 @@ def command_line(experiment: Experiment) -> None:
     parser.add_argument("--fast", action="store_true", help="a small setting, seconds")
     parser.add_argument("--out", type=Path, default=Path("reproduction"))
     options = parser.parse_args()
-    record = run(experiment, options.fast, options.out, say)
+    try:
+        record = run(experiment, options.fast, options.out, say)
+    except KeyboardInterrupt:
+        say(f"{experiment.name}: interrupted; nothing of it is kept.")
+        sys.exit(INTERRUPTED)
     lines = [f"{record['name']}: {record['verdict']}", record["measured"]]
     lines += [record["why"]] if record["why"] else []
     sys.stdout.write("\n".join(lines) + "\n")

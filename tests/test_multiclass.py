@@ -316,9 +316,9 @@ def spoilt(value, kind=np.asarray):
 
 X, Y = np.arange(6.0).reshape(3, 2), ["a", "b", "a"]
 BAD = {
-    "alpha zero": (X, Y, {"alpha": 0.0}, "alpha must be positive and finite, but is 0"),
-    "alpha negative": (X, Y, {"alpha": -1.0}, "alpha must be positive"),
-    "alpha NaN": (X, Y, {"alpha": np.nan}, "alpha must be positive"),
+    "alpha zero": (X, Y, {"alpha": 0.0}, "alpha must be a finite number > 0, but is 0"),
+    "alpha negative": (X, Y, {"alpha": -1.0}, "alpha must be a finite number > 0"),
+    "alpha NaN": (X, Y, {"alpha": np.nan}, "alpha must be a finite number > 0"),
     "NaN": (spoilt(np.nan), Y, {}, r"X\[1\] holds NaN or infinity"),
     "infinity": (spoilt(np.inf), Y, {}, r"X\[1\] holds NaN or infinity"),
     "too large": (spoilt(1e300), Y, {}, r"X\[1\] .* kept as float32, up to 3e38"),

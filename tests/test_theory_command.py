@@ -119,7 +119,7 @@ def test_help_fits_a_terminal():
     ("arguments", "sentence"),
     [
         ("nosuch", "there is no data set 'nosuch'; there are dates, ocr,"),
-        ("dates --alpha -1", "alpha must be positive and finite, but is -1"),
+        ("dates --alpha -1", "alpha must be a finite number > 0, but is -1"),
         ("dates --confidence 2 --samples 2", "confidence must lie in (0, 1)"),
         ("dates --tol 0", "tol must be a finite number > 0; given was 0"),
         ("dates --plot nosuch/plot.png", "there is no folder nosuch"),

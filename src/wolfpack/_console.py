@@ -18,6 +18,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from wolfpack.result import Event, Result, TraceRow
 
+INTERRUPTED = 130  # the exit code, as of any program that Ctrl-C ends
+
 
 def to_dict(row: TraceRow) -> dict[str, Any]:
     """Return a check as JSON takes it, with primal and dual by their names."""
@@ -35,6 +37,25 @@ def peak_memory_mb() -> float | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (1e6 if sys.platform == "darwin" else 1e3), 1)
+
+
+def describe_team(engine: Any, result: Result) -> dict[str, Any]:
+    """Say who ran it, and how old the v was that they read."""
+    team: dict[str, Any] = {"engine": type(engine).__name__.lower()}
+    if hasattr(engine, "mode"):
+        team["mode"] = engine.mode
+    team["workers"] = result.n_workers
+    if result.delay is not None:
+        team["delay_mean"] = result.delay.mean
+        team["delay_max"] = result.delay.maximum
+        for name in ("n_collisions", "n_dropped", "bytes_per_worker"):
+            team[name] = getattr(result, name)
+    if result.traffic is not None:
+        traffic = result.traffic
+        team["chunk"], team["messages"] = traffic.chunk, traffic.n_messages
+        team["bytes_per_atom"] = traffic.bytes_per_atom
+        team["server_utilisation"] = traffic.server_utilisation
+    return team
 
 
 class Watcher:
@@ -96,12 +117,12 @@ def _short(count: int) -> str:
     return str(count)
 
 
-def fail(message: object) -> NoReturn:
+def fail(message: object, code: int = 1) -> NoReturn:
     """Say what is wrong on stderr and leave."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(
         f"wolfpack: {message}", markup=False
     )
-    raise typer.Exit(1)
+    raise typer.Exit(code)
 
 
 class plain_errors:
@@ -118,5 +139,7 @@ class plain_errors:
         # `| head` has seen enough, or `fail` has spoken: typer leaves quietly.
         if isinstance(error, BrokenPipeError | typer.Exit):
             return
+        if isinstance(error, KeyboardInterrupt):
+            fail(error if error.args else "interrupted.", INTERRUPTED)
         if isinstance(error, ValueError | RuntimeError | OSError | ImportError):
             fail(error)

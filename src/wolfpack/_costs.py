@@ -10,6 +10,7 @@ import time
 from typing import Any, NamedTuple
 
 from wolfpack._crew import Crew
+from wolfpack._interrupt import AllOrNothing
 from wolfpack._memory import zeros
 from wolfpack.engines.delayed import Delayed
 from wolfpack.engines.serial import Plan
@@ -41,6 +42,11 @@ def measure(
     what it takes there; where workers are, what a call takes longer there is the time
     to read v while it is being written.
     """
+    with AllOrNothing():
+        return _measure(problem, n_workers, tau, repeats, seconds)
+
+
+def _measure(problem, n_workers, tau, repeats, seconds) -> Costs:
     part, cores = seconds / 6, count_cores()
     mean = sum(repeats) / 2
     alone, state = _time_update(problem, tau, part)

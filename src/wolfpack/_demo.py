@@ -7,10 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from wolfpack import _jobs, datasets
+from wolfpack._interrupt import AllOrNothing
 
 
 def run(out: Path, say: Callable[[str], None]) -> None:
     """Train on handwritten dates, certify, test, draw; then find change points."""
+    with AllOrNothing():  # Ctrl-C ends both parts
+        _run(out, say)
+
+
+def _run(out: Path, say: Callable[[str], None]) -> None:
     begin = time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
     job = _jobs.ChainJob(*datasets.load_dates())

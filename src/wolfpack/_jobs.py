@@ -1,12 +1,13 @@
 """The work behind `wolfpack fit`: a data set, the estimator for it, and its report."""
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wolfpack import datasets
-from wolfpack._console import Watcher, peak_memory_mb, to_dict
+from wolfpack._console import Watcher, describe_team, peak_memory_mb, to_dict
 from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.sync import Sync
@@ -17,7 +18,6 @@ from wolfpack.models import open_npz, save_model, with_npz
 from wolfpack.problem import Problem
 from wolfpack.problems.chain import chain_ssvm
 from wolfpack.problems.fused_lasso import group_fused_lasso
-from wolfpack.result import Result
 
 CHAINS, SIGNALS = ("dates", "ocr", "conll2000"), ("piecewise", "acgh")
 
@@ -109,26 +109,7 @@ def _read_sequences(path: Path) -> Labelled:
     return Labelled(np.split(X, cuts), None if y is None else np.split(y, cuts))
 
 
-def _describe_team(engine: Any, result: Result) -> dict[str, Any]:
-    """Say who ran it, and how old the v was that they read."""
-    team: dict[str, Any] = {"engine": type(engine).__name__.lower()}
-    if isinstance(engine, Threads):
-        team["mode"] = engine.mode
-    team["workers"] = result.n_workers
-    if result.delay is not None:
-        team["delay_mean"] = result.delay.mean
-        team["delay_max"] = result.delay.maximum
-        for name in ("n_collisions", "n_dropped", "bytes_per_worker"):
-            team[name] = getattr(result, name)
-    if result.traffic is not None:
-        traffic = result.traffic
-        team["chunk"], team["messages"] = traffic.chunk, traffic.n_messages
-        team["bytes_per_atom"] = traffic.bytes_per_atom
-        team["server_utilisation"] = traffic.server_utilisation
-    return team
-
-
-class _Job:
+class _Job(ABC):
     """What both kinds of jobs share."""
 
     model: Any
@@ -150,8 +131,26 @@ class _Job:
         assert watcher.result is not None
         row = to_dict(model.trace_[-1])
         status = {"status": model.status_.name, "reason": model.status_.value}
-        team = _describe_team(engine, watcher.result)
+        team = describe_team(engine, watcher.result)
         return {**status, **row, **team, "peak_memory_mb": peak_memory_mb()}
+
+    def keep(
+        self, report: dict[str, Any], save: Path | None, plot: Path | None
+    ) -> OSError | None:
+        """Write what is asked for, and say so in the report; return what failed."""
+        try:
+            if save is not None:
+                report["model"] = str(self.save(save))
+            if plot is not None:
+                self.plot(plot)
+                report["plot"] = str(plot)
+        except OSError as error:
+            return error
+        return None
+
+    @abstractmethod
+    def save(self, path: Path) -> Path:
+        """Keep what was learnt."""
 
     def plot(self, path: Path) -> None:
         """Draw the convergence."""

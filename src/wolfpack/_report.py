@@ -1,6 +1,8 @@
 """One HTML page of all experiments, with pictures inside: nothing is fetched."""
 
 import base64
+import os
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
@@ -116,7 +118,10 @@ FAST = (
 def write(records: Sequence[Record], out: Path) -> Path:
     """Write report.html into `out`, where the pictures are; return its path."""
     path = out / "report.html"
-    path.write_text(page(records, out), encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix=".report-", dir=out) as folder:
+        whole = Path(folder, path.name)
+        whole.write_text(page(records, out), encoding="utf-8")
+        os.replace(whole, path)
     return path
 
 

@@ -72,9 +72,16 @@ def run(
             def tell(text: str, name: str = name) -> None:
                 bar.update(task, description=f"{name}: {text}")
 
-            record = common.run(experiment, fast, out, tell)
+            try:
+                record = common.run(experiment, fast, out, tell)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(
+                    f"interrupted at {name}, of which nothing is kept; what was "
+                    f"finished before is in {out}, and the same command goes on there."
+                ) from None
             when = "measured before" if again else f"{record['seconds']:.0f} s"
             say(f"{name:<10}  {record['verdict']:<19}  {when}")
             bar.advance(task)
-    records = [common.load(name, out) for name in names()]
+    drawn = [name for name in names() if (out / f"{name}.svg").is_file()]
+    records = [common.load(name, out) for name in drawn]
     return _report.write([r for r in records if r and r["fast"] is fast], out)

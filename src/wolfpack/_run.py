@@ -7,6 +7,7 @@ in a run that was stopped and resumed, so both give the same bits. Other engines
 longer slices, which `pulse` cuts short, and are checked by the clock as well.
 """
 
+import contextlib
 import logging
 import math
 import time
@@ -250,7 +251,8 @@ class Run:
         except EngineError:
             raise
         except Exception as error:
-            self._restore()
+            with contextlib.suppress(Exception):  # if that fails as well, as it stands
+                self._restore()
             raise failure(self.problem, state, error) from error
         spent = time.perf_counter() - begin
         self.seconds += spent
@@ -284,6 +286,8 @@ class Run:
 
     def _fail(self, ended: int) -> None:
         block = int(self.state.counts[CURRENT])
+        if ended == serial.NOT_A_NUMBER:
+            block = self.certifier.blame(self.state, block)
         what = {
             serial.NOT_A_NUMBER: "the oracle's atom or the step is NaN or infinite",
             serial.INFEASIBLE: "the oracle's atom lies outside the feasible set",

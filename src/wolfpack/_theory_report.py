@@ -10,6 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from wolfpack import theory
+from wolfpack._interrupt import AllOrNothing
 from wolfpack.advice import Advice, suggest_batch_size
 from wolfpack.problem import Problem
 from wolfpack.solve import solve
@@ -54,7 +55,8 @@ class Report:
         constants = theory.measure_constants(
             problem, n_samples=count, confidence=confidence, rng=seed
         )
-        first = solve(problem, max_epochs=0, tol=0, rng=seed)
+        with AllOrNothing():
+            first = solve(problem, max_epochs=0, tol=0, rng=seed)
         advice = suggest_batch_size(problem, workers, rng=seed)
         return cls(problem, constants, advice, count, tol, first.gap)
 

@@ -71,13 +71,25 @@ class Certifier:
 
         def work(t: int) -> float:
             first, last = self._share(t, len(parts))
-            kernel = self.kernels.rebuild
-            return self.guard(state, t, kernel, state.blocks, first, last, parts[t])
+            return self._rebuild(state, t, first, last, parts[t])
 
         linear = sum(self.crew.run(work, len(parts)))
         for part in parts[1:]:
             exact += part
         return exact, linear
+
+    def _rebuild(self, state: State, t: int, first: int, last: int, out) -> float:
+        """Add A_i x_(i) of some blocks to `out`; name the one that fails."""
+        kernel, blocks = self.kernels.rebuild, state.blocks
+        try:
+            linear = kernel(self.problem.data, blocks, first, last, out)
+        except Exception:
+            linear = math.nan
+        if math.isnan(linear):  # once more, one at a time
+            for i in range(first, last):
+                self.currents[t, 0] = i
+                self.guard(state, t, kernel, blocks, i, i + 1, out)
+        return linear
 
     def _share(self, t: int, size: int) -> tuple[int, int]:
         n = self.problem.n_blocks
@@ -88,8 +100,8 @@ class Certifier:
         begin = time.perf_counter()
         exact, linear = self.rebuild(state)
         shared = exact.astype(state.shared.dtype, copy=False)
-        size = np.linalg.norm(exact)
-        drift = np.linalg.norm(exact - state.shared) / size if size > 0 else 0.0
+        norm = np.linalg.norm(exact)
+        drift = np.linalg.norm(exact - state.shared) / norm if norm > 0 else 0.0
         gaps = np.zeros_like(state.sampler.gaps)
         found = self._pass(state, shared, exact, stop, gaps)
         if found is None:
@@ -97,6 +109,12 @@ class Certifier:
         value, inner, least, size = found
         objective, gap = value + linear, inner + linear - least
         self._refuse_negative(state, gap, size + abs(linear))
+        if math.isfinite(norm) and not math.isfinite(gap):
+            self._refuse(
+                state,
+                f"the gap is {gap}, and v is finite: the numbers that the oracle or "
+                "slope returned are too large to be added; scale the problem down.",
+            )
         best, averaged = exact, False
         mean = state.averaged()
         if mean is not None:
@@ -122,15 +140,30 @@ class Certifier:
         args = (shared, exact, blocks, first, last, *scratch)
         return self.guard(state, t, kernel, *args)
 
+    def blame(self, state: State, block: int) -> int:
+        """Return which block gives NaN: this one, another one, or else this one.
+
+        Blocks that move together share a line search, which cannot tell them apart.
+        """
+        exact = state.shared.astype(np.float64)
+        for first, last in ((block, block + 1), (0, self.problem.n_blocks)):
+            try:
+                args = (state, state.shared, exact, first, last, self.no_gaps)
+                self.oracle_values(*args)
+            except OracleError as error:
+                return error.block
+        return block
+
     def _pass(self, state, shared, exact, stop, gaps) -> tuple[float, ...] | None:
         """Return g(v), <grad g(v), v - v0>, the oracle's sum, and their size."""
+        before = np.linalg.norm(shared)
         least = self.oracle_sum(state, exact, stop)
-        if least is None:
+        if least is None or math.isnan(least):  # which block it was is seen here
             least = self._sum_here(state, shared, exact, stop, gaps)
         if least is None:
             return None
-        if math.isnan(least):
-            self._refuse_nan(state)
+        if math.isfinite(before) and np.linalg.norm(shared) != before:
+            self._refuse(state, "v has changed in a full pass: an oracle only reads v.")
         inner, whole = self._inner_products(state, exact)
         size = abs(inner) + abs(least) + 1e-3 * abs(whole)
         return self.evaluate(exact), inner, least, size
@@ -189,11 +222,10 @@ class Certifier:
     def _refuse_negative(self, state: State, gap: float, size: float) -> None:
         noise = 1e-5 if state.shared.dtype == np.float32 else 1e-9
         if gap < -noise * (size + self.problem.scale):
-            raise OracleError(
-                f"{self.problem.name}: the gap is {gap:.3g}, and no minimiser gives a "
-                "negative one: the oracle misses its minimum on some block.",
-                -1,
+            self._refuse(
                 state,
+                f"the gap is {gap:.3g}, and no minimiser gives a negative one: the "
+                "oracle misses its minimum on some block.",
             )
 
     def guard(self, state: State, t: int, kernel: Callable, *args: Any) -> Any:
@@ -204,13 +236,18 @@ class Certifier:
             state.counts[CURRENT] = self.currents[t, 0]
             raise failure(self.problem, state, error) from error
         if isinstance(result, float) and math.isnan(result):
-            self._refuse_nan(state)
+            block = int(self.currents[t, 0])
+            what = "add" if kernel is self.kernels.rebuild else "the oracle"
+            self._refuse(
+                state,
+                f"{what} returned NaN in a full pass on block {block}, after "
+                f"{state.n_updates} updates; the iterate is in this error's .state.",
+                block,
+            )
         return result
 
-    def _refuse_nan(self, state: State) -> NoReturn:
-        raise OracleError(
-            f"{self.problem.name}: the oracle returned NaN in a full pass.", -1, state
-        )
+    def _refuse(self, state: State, sentence: str, block: int = -1) -> NoReturn:
+        raise OracleError(f"{self.problem.name}: {sentence}", block, state)
 
 
 def failure(problem: Problem, state: State, error: Exception) -> OracleError:

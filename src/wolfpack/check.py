@@ -13,6 +13,7 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from wolfpack import _slots
+from wolfpack._inputs import is_number
 from wolfpack._trial import Fault, visit, with_bounds
 from wolfpack.problem import OPTIONAL, REQUIRED, Problem, ProblemError
 
@@ -64,6 +65,14 @@ def _start(problem: Problem, functions: dict[str, Callable]) -> np.ndarray:
     return v
 
 
+def check_scale(problem: Problem) -> None:
+    """Refuse a scale that no tolerance can be relative to."""
+    if not (is_number(problem.scale) and 0 < problem.scale < np.inf):
+        raise ProblemError(
+            f"scale must be positive, a finite number, but is {problem.scale!r}."
+        )
+
+
 def _check_arrays(problem: Problem) -> None:
     shared, start, offsets = problem.shared, problem.start, problem.offsets
     for name, array in (("shared", shared), ("start", start)):
@@ -76,8 +85,7 @@ def _check_arrays(problem: Problem) -> None:
             raise ProblemError(f"{name} is empty: there is nothing to solve.")
         if not np.isfinite(array).all():
             raise ProblemError(f"{name} holds NaN or infinity; make it finite.")
-    if not (np.isfinite(problem.scale) and problem.scale > 0):
-        raise ProblemError(f"scale must be positive, but is {problem.scale!r}.")
+    check_scale(problem)
     if shared.dtype not in (np.float32, np.float64):
         raise ProblemError(f"shared must be float32 or float64, but is {shared.dtype}.")
     if offsets is None:

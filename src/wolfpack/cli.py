@@ -1,6 +1,7 @@
 """The command line: `wolfpack fit`, `predict`, `theory`, `reproduce` and more."""
 
 import json
+import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from wolfpack._console import fail, plain_errors
+from wolfpack._console import INTERRUPTED, fail, plain_errors
+from wolfpack._options import check_targets, read_folds, read_step
 
 app = typer.Typer(
     help="Block-coordinate Frank-Wolfe: train, certify, predict.",
@@ -21,7 +23,7 @@ app = typer.Typer(
 )
 say = Console(highlight=False, soft_wrap=True).print
 
-LIMIT_REACHED, INTERRUPTED = 3, 130
+LIMIT_REACHED = 3
 HELP = {
     "alpha": "Regularisation, lambda. Default: 0.01 for chains, 1 for signals.",
     "tol": "Relative duality gap to stop at. Default: 0.001; signals 0.0001.",
@@ -116,13 +118,11 @@ def fit(
     code 0: converged; 3: a limit was reached first; 130: interrupted (the model so far
     is saved all the same).
     """
-    from wolfpack import _jobs
-
     options = {
         "alpha": alpha,
         "tol": tol,
         "batch_size": batch_size,
-        "step": _step(step),
+        "step": read_step(step),
         "sampling": sampling.value if sampling else None,
         "averaging": averaging,
         "max_iter": max_epochs,
@@ -131,18 +131,18 @@ def fit(
     }
     given = {name: value for name, value in options.items() if value is not None}
     with plain_errors():
-        _check_targets(save, plot)
+        from wolfpack import _jobs
+
+        check_targets(save, plot)
         team = _jobs.make_engine(engine.value, mode and mode.value, workers, address)
-        job = _jobs.load(dataset, _folds(folds))
+        job = _jobs.load(dataset, read_folds(folds))
         if not as_json:
             say(job.describe(given))
         report = job.fit(given, as_json=as_json, quiet=quiet, engine=team)
-        if save is not None:
-            report["model"] = str(job.save(save))
-        if plot is not None:
-            job.plot(plot)
-            report["plot"] = str(plot)
-    say(json.dumps(report) if as_json else job.summary(report), markup=False)
+        failed = job.keep(report, save, plot)
+        say(json.dumps(report) if as_json else job.summary(report), markup=False)
+        if failed is not None:  # the answer is told all the same
+            fail(failed)
     status = report["status"]
     if status == "INTERRUPTED":
         raise typer.Exit(INTERRUPTED)
@@ -169,7 +169,7 @@ def predict(
 
     with plain_errors():
         estimator, about = load_model(model)
-        sequences = _jobs.load_sequences(data, _folds(folds))
+        sequences = _jobs.load_sequences(data, read_folds(folds))
         labels = estimator.predict(sequences.X)
         names = about.get("label_names")
         for labelling in labels:
@@ -198,11 +198,11 @@ def theory(
     The paper's constants, what its theorems make of them, and what a short run
     measures. In Python: `wolfpack.theory` and `wolfpack.suggest_batch_size(problem)`.
     """
-    from wolfpack import _jobs
-    from wolfpack._theory_report import Report
-
     with plain_errors():
-        _check_targets(None, plot)
+        from wolfpack import _jobs
+        from wolfpack._theory_report import Report
+
+        check_targets(None, plot)
         job = _jobs.load(dataset, None)
         goal = job.estimator().tol if tol is None else tol
         report = Report.make(
@@ -230,11 +230,12 @@ def reproduce(
 
     What the folder has already, in the same mode, is drawn and not measured again; so
     a run that was stopped goes on. It ends with report.html, one page with everything
-    inside. In Python: `python experiments/fig1a.py`.
+    inside. Ctrl-C keeps nothing of the experiment that it falls into: exit code 130.
+    In Python: `python experiments/fig1a.py`.
     """
-    from wolfpack import _reproduce
-
     with plain_errors():
+        from wolfpack import _reproduce
+
         report = _reproduce.run(_reproduce.choose(figure), fast, out, say)
     say(f"Report: {report}", markup=False)
 
@@ -262,48 +263,10 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where the pictures go.")] = Path("demo"),
 ) -> None:
     """Read handwritten dates, find change points, draw both."""
-    from wolfpack._demo import run
-
     with plain_errors():
+        from wolfpack._demo import run
+
         run(out, say)
-
-
-def _step(text: str) -> str | float | None:
-    if not text or text in ("line", "open-loop", "exact"):
-        return text or None
-    try:
-        return float(text)
-    except ValueError:
-        fail(f"--step must be line, open-loop, exact or a number, not {text!r}.")
-
-
-def _folds(text: str) -> list[int] | None:
-    """Read "0", "1-9" or "0,3,5-7"."""
-    if not text:
-        return None
-    folds: list[int] = []
-    try:
-        for part in text.split(","):
-            first, _, last = part.partition("-")
-            folds += range(int(first), int(last or first) + 1)
-    except ValueError:
-        folds = []
-    if not folds or min(folds) < 0 or max(folds) > 9:
-        fail(f"--folds must be out of 0 to 9, as in 0 or 1-9 or 0,3; not {text!r}.")
-    return folds
-
-
-def _check_targets(save: Path | None, plot: Path | None) -> None:
-    """Find out before the training, not after it, that a file cannot be written."""
-    for path in filter(None, (save, plot)):
-        if not path.parent.is_dir():
-            fail(f"there is no folder {path.parent} to write {path.name} into.")
-    if plot is not None:
-        from matplotlib.backend_bases import FigureCanvasBase
-
-        kinds = FigureCanvasBase.get_supported_filetypes()
-        if plot.suffix[1:].lower() not in kinds:
-            fail(f"--plot must end in .png, .pdf or .svg, not {plot.name!r}.")
 
 
 def _joined(words: list[str]) -> str:
@@ -312,4 +275,7 @@ def _joined(words: list[str]) -> str:
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name="wolfpack")
+    try:
+        app(prog_name="wolfpack")
+    finally:  # all is done and kept: Ctrl-C may end the rest without a word
+        signal.signal(signal.SIGINT, signal.SIG_DFL)

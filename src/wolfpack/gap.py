@@ -39,7 +39,8 @@ def least_value(data, shared, exact, i, atom, work):
 def oracle_values(data, shared, exact, blocks, first, last, atom, current, work, gaps):
     """Return the sum over blocks [first, last) of min <s_(i), grad_i f>.
 
-    Where `gaps` is not empty, each block's own gap goes there.
+    Where `gaps` is not empty, each block's own gap goes there. It ends at the block
+    that makes the sum NaN, which is in `current` then.
     """
     data, shared, exact, blocks = (
         borrow(data),
@@ -57,6 +58,8 @@ def oracle_values(data, shared, exact, blocks, first, last, atom, current, work,
     for i in range(first, last):
         current[0] = i
         total += least_value(data, shared, exact, i, atom, work)
+        if total != total:
+            return total
         if gaps.size > 0:
             gaps[i] = prepare(data, shared, blocks, i, atom, work)
     return total

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfpack._compile import jit
+from wolfpack._inputs import is_number
 
 __all__ = ["Set", "box", "l1_ball", "l2_ball", "linf_ball", "lp_ball"]
 __all__ += ["nuclear_ball", "simplex"]
@@ -257,7 +258,7 @@ def lp_ball(p: float, radius: ArrayLike = 1.0) -> Set:
     >>> lp_ball(3.0).project is None
     True
     """
-    if not 1.0 < p < np.inf:
+    if not (is_number(p) and 1.0 < p < np.inf):
         raise ValueError(f"p must lie in (1, inf) (else l1_ball, linf_ball), got {p!r}")
     return Set("lp_ball", _minimise_lp, _contains_ball, None, _ball(radius, p))
 

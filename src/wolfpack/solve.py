@@ -9,14 +9,16 @@ import numpy as np
 from numba.core.event import install_timer
 
 from wolfpack import sampling as samplers
+from wolfpack._inputs import is_number
 from wolfpack._interrupt import Interrupt
 from wolfpack._run import Options, Run
+from wolfpack.check import check_scale
 from wolfpack.engines.delayed import Delayed
 from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Plan, Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
-from wolfpack.problem import Problem
+from wolfpack.problem import Problem, ProblemError
 from wolfpack.result import Event, Result
 from wolfpack.state import State
 from wolfpack.steps import CONSTANT, LINE, OPEN_LOOP
@@ -116,6 +118,7 @@ def solve(
         raise TypeError(f"callback must be a function of an Event, not {callback!r}.")
     if engine is not None and not hasattr(engine, "advance"):
         raise TypeError(f"engine must be an engine like Serial(), not {engine!r}.")
+    check_scale(problem)
     spent = 0.0 if problem.checked else _seconds_of(problem.check)
     engine = Serial() if engine is None else engine
     if isinstance(batch_size, str) and batch_size == "auto":
@@ -163,17 +166,19 @@ def _validate(
     rules = {"line": LINE, "exact": LINE, "open-loop": OPEN_LOOP}
     if isinstance(step, str) and step not in rules:
         raise ValueError(f"step must be one of {[*rules]} or a number, not {step!r}.")
-    if not isinstance(step, str) and not (_is_real(step) and 0 < step <= 1):
+    if not isinstance(step, str) and not (is_number(step) and 0 < step <= 1):
         raise ValueError(f"a constant step must lie in (0, 1]; given was {step!r}.")
     if step == "exact" and problem.minimiser is None:
         raise ValueError(
             f"step='exact' needs a problem with a block minimiser, and {problem.name} "
             "has none; use step='line'."
         )
-    if sampling not in samplers.KINDS:
+    if not (isinstance(sampling, str) and sampling in samplers.KINDS):
         raise ValueError(
             f"sampling must be one of {[*samplers.KINDS]}, not {sampling!r}."
         )
+    if not isinstance(averaging, bool | np.bool_):
+        raise ValueError(f"averaging must be True or False, not {averaging!r}.")
     if averaging and problem.value is None:
         raise ValueError("averaging needs a problem with a value function.")
     if averaging and problem.finish is None and problem.offsets is None:
@@ -181,10 +186,10 @@ def _validate(
             "averaging needs a problem with `finish`: the average is of v."
         )
     for name, number in (("tol", tol), ("max_epochs", max_epochs)):
-        if not (_is_real(number) and number >= 0):
+        if not (is_number(number) and number >= 0):
             raise ValueError(f"{name} must be a number >= 0; given was {number!r}.")
     for name, number in (("max_seconds", max_seconds), ("check_every", check_every)):
-        if number is not None and not (_is_real(number) and number > 0):
+        if number is not None and not (is_number(number) and number > 0):
             raise ValueError(f"{name} must be a number > 0 or None, not {number!r}.")
     plan = Plan(
         n_blocks=n,
@@ -196,8 +201,8 @@ def _validate(
     limit = math.inf if max_seconds is None else max_seconds
     asked = None if batch_size is None else int(batch_size)
     options = Options(
-        engine.unit(asked, n), asked, averaging, sampling, step, plan, tol, max_epochs,
-        limit, check_every,
+        engine.unit(asked, n), asked, bool(averaging), sampling, step, plan, tol,
+        max_epochs, limit, check_every,
     )  # fmt: skip
     engine.refuse(problem, options)
     return options
@@ -222,13 +227,14 @@ def _generator(rng: np.random.Generator | int | None) -> np.random.Generator:
     """Return a generator of the run's own, drawn from the user's if one is given."""
     if isinstance(rng, np.random.Generator):
         rng = int(rng.integers(2**63))
-    return np.random.default_rng(rng)
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "rng must be a whole number >= 0, a numpy Generator or None; given was "
+            f"{rng!r}."
+        ) from None
 
 
 def _is_int(x) -> bool:
     return isinstance(x, int | np.integer) and not isinstance(x, bool)
-
-
-def _is_real(x) -> bool:
-    real = isinstance(x, int | float | np.integer | np.floating)
-    return real and not isinstance(x, bool) and not math.isnan(x)

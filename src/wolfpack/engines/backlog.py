@@ -16,7 +16,6 @@ from wolfpack._slots import HAS_CONTAINS, contains
 from wolfpack.engines.desk import clear_desk, step_together, take
 from wolfpack.engines.serial import (
     CALLS,
-    CURRENT,
     DONE,
     GROW,
     INFEASIBLE,
@@ -134,7 +133,10 @@ def run_late(
     maximum,
     until,
 ):
-    """Update until `counts[UPDATES]` is `until`; return why it ended."""
+    """Update until `counts[UPDATES]` is `until`; return why it ended.
+
+    `tally[AT]` is the block that it is at, for whoever must say which one failed.
+    """
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     average, backlog, desk = borrow(average), borrow(backlog), borrow(desk)
     counts, sums = borrow(counts), borrow(sums)
@@ -155,7 +157,7 @@ def run_late(
             slot = free[marks[N_FREE]]
             slots[message] = slot
             i, atom = backlog.blocks[message], atoms[slot]
-            counts[CURRENT] = i
+            tally[AT] = i
             aim(data, shared, blocks, i, atom, work, plan.exact)
             if HAS_CONTAINS and not contains(data, i, atom):
                 return INFEASIBLE
@@ -174,7 +176,6 @@ def run_late(
                 data, shared, blocks, average, desk, tally, sums, work, plan, False, k
             )
             if not gamma >= 0.0:
-                counts[CURRENT] = tally[AT]
                 return NOT_A_NUMBER
         counts[CALLS] += tau
         counts[UPDATES] += 1

@@ -14,9 +14,10 @@ from wolfpack._memory import zeros
 from wolfpack.delays import Delays, Workers, as_delays
 from wolfpack.engines import backlog, simulation
 from wolfpack.engines.desk import Desk
+from wolfpack.engines.serial import CURRENT
 from wolfpack.engines.team import add_up
 from wolfpack.engines.threads import queue_size
-from wolfpack.engines.workers import HISTOGRAM, N_DELAYS
+from wolfpack.engines.workers import AT, HISTOGRAM, N_DELAYS
 from wolfpack.result import Simulated
 
 
@@ -136,11 +137,14 @@ class LateSession:
         if calls == 0:
             choose(0)  # compiles
         while True:
-            ended = run.kernels.run_late(
-                run.problem.data, state.shared, state.blocks, state.average,
-                self.backlog, self.desk, state.counts, state.sums, self.tally, run.work,
-                self.plan, maximum, until,
-            )  # fmt: skip
+            try:
+                ended = run.kernels.run_late(
+                    run.problem.data, state.shared, state.blocks, state.average,
+                    self.backlog, self.desk, state.counts, state.sums, self.tally,
+                    run.work, self.plan, maximum, until,
+                )  # fmt: skip
+            finally:
+                state.counts[CURRENT] = self.tally[AT]
             if ended != backlog.DRAW:
                 return ended
             try:
@@ -180,11 +184,15 @@ class SimulatedSession:
     def advance(self, run, calls: int) -> int:
         """Let time pass for so many oracle calls; return why it ended."""
         state = run.state
-        return run.kernels.simulate(
-            run.problem.data, state.shared, state.blocks, state.average, self.cluster,
-            self.costs, self.desk, state.rng, state.counts, state.sums, self.tally,
-            run.work, self.plan, state.n_oracle_calls + calls,
-        )  # fmt: skip
+        try:
+            return run.kernels.simulate(
+                run.problem.data, state.shared, state.blocks, state.average,
+                self.cluster, self.costs, self.desk, state.rng, state.counts,
+                state.sums, self.tally, run.work, self.plan,
+                state.n_oracle_calls + calls,
+            )  # fmt: skip
+        finally:
+            state.counts[CURRENT] = self.tally[AT]
 
     def report(self) -> dict[str, Any]:
         """Return what a `Result` says about workers."""

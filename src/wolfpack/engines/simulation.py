@@ -16,13 +16,12 @@ from wolfpack._slots import HAS_CONTAINS, contains
 from wolfpack.engines.desk import finish, is_complete, take
 from wolfpack.engines.serial import (
     CALLS,
-    CURRENT,
     DONE,
     INFEASIBLE,
     UPDATES,
     aim,
 )
-from wolfpack.engines.workers import LOST
+from wolfpack.engines.workers import AT, LOST
 
 NOBODY = 17  # why `simulate` returned: all workers have failed
 # What a worker is at: about to come, at a subproblem, before a full queue, gone.
@@ -124,7 +123,10 @@ def simulate(
     plan,
     until,
 ):
-    """Let time pass until `counts[CALLS]` is `until`; return why it ended."""
+    """Let time pass until `counts[CALLS]` is `until`; return why it ended.
+
+    `tally[AT]` is the block that it is at, for whoever must say which one failed.
+    """
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     average, cluster, desk = borrow(average), borrow(cluster), borrow(desk)
     counts, sums = borrow(counts), borrow(sums)
@@ -166,8 +168,9 @@ def simulate(
                 continue
             else:
                 send(cluster, costs, w)
-        start(data, shared, blocks, cluster, costs, rng, counts, work, plan, w)
-        if HAS_CONTAINS and not contains(data, counts[CURRENT], cluster.atoms[w]):
+        tally[AT] = i = int(rng.random() * plan.n_blocks)
+        start(data, shared, blocks, cluster, costs, rng, counts, work, plan, w, i)
+        if HAS_CONTAINS and not contains(data, i, cluster.atoms[w]):
             return INFEASIBLE
     return DONE
 
@@ -203,10 +206,9 @@ def stand(cluster, w):
 
 
 @jit
-def start(data, shared, blocks, cluster, costs, rng, counts, work, plan, w):
-    """Let worker w read v and solve a subproblem, now."""
-    i = int(rng.random() * plan.n_blocks)
-    counts[CURRENT] = cluster.block[w] = i
+def start(data, shared, blocks, cluster, costs, rng, counts, work, plan, w, i):
+    """Let worker w read v and solve the subproblem of block i, now."""
+    cluster.block[w] = i
     aim(data, shared, blocks, i, cluster.atoms[w], work, plan.exact)
     spent = costs.least + (costs.most - costs.least) * rng.random()
     spent /= cluster.speed[w]

@@ -14,6 +14,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from wolfpack._inputs import positive
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.threads import Threads
 from wolfpack.problem import Problem
@@ -47,9 +48,9 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
 
         `describe` turns a solution into the attributes of a fitted estimator.
         """
-        max_iter = self._limit("max_iter")
-        engine = self._choose_engine()
-        start = getattr(self, "_state", None) if self.warm_start else None
+        max_iter, rng = self._limit("max_iter"), self._generator()
+        averaging, engine = self._flag("averaging"), self._choose_engine()
+        start = getattr(self, "_state", None) if self._flag("warm_start") else None
         done = 0.0 if start is None else self._epochs_in(start, problem)
         context = self._init_callback_context(max_subtasks=math.ceil(max_iter))
         context.call_on_fit_task_begin(estimator=self)
@@ -61,13 +62,13 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
                 batch_size=self.batch_size,
                 step=self.step,
                 sampling=self.sampling,
-                averaging=self.averaging,
+                averaging=averaging,
                 tol=self.tol,
                 max_epochs=done + max_iter,
                 max_seconds=self.max_seconds,
                 callback=passes,
                 start=start,
-                rng=self._generator(),
+                rng=rng,
             )
         except StateError as error:
             raise ValueError(
@@ -118,7 +119,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
     def _count_workers(self) -> int:
         n_jobs = self.n_jobs
         is_count = isinstance(n_jobs, int | np.integer) and n_jobs != 0
-        if n_jobs is not None and not is_count:
+        if n_jobs is not None and (not is_count or isinstance(n_jobs, bool)):
             raise ValueError(
                 "n_jobs must be the number of threads, -1 for all cores or None; "
                 f"given was {n_jobs!r}."
@@ -133,13 +134,24 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         return tags
 
     def _limit(self, name: str) -> float:
+        return positive(name, getattr(self, name))
+
+    def _flag(self, name: str) -> bool:
         value = getattr(self, name)
-        if not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
-            raise ValueError(f"{name} must be a finite number > 0, but is {value!r}.")
-        return float(value)
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} must be True or False, but is {value!r}.")
+        return bool(value)
 
     def _generator(self) -> np.random.Generator:
-        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=4)
+        try:
+            if isinstance(self.random_state, bool):
+                raise ValueError
+            seeds = check_random_state(self.random_state).randint(2**31 - 1, size=4)
+        except (TypeError, ValueError):
+            raise ValueError(
+                "random_state must be an integer from 0 to 2^32 - 1, a RandomState or "
+                f"None; given was {self.random_state!r}."
+            ) from None
         return np.random.default_rng(np.random.SeedSequence(seeds.tolist()))
 
     def _epochs_in(self, start, problem: Problem) -> float:

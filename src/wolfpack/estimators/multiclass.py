@@ -13,6 +13,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from wolfpack._inputs import encode, refuse_mixed
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.problems.multiclass import multiclass_svm
 
@@ -120,20 +121,21 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         MulticlassSVM
             Itself.
         """
+        refuse_mixed(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
         check_classification_targets(y)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
-                sample_weight, X, ensure_non_negative=True
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
-        classes, codes = np.unique(y, return_inverse=True)
+        classes, codes = encode(y)
         goes_on = self.warm_start and getattr(self, "_state", None) is not None
         if goes_on and not np.array_equal(classes, self.classes_):
             raise ValueError(
                 f"warm_start needs the classes of the first fit, {self.classes_}, "
                 f"but y has {classes}; set warm_start=False to start anew."
             )
-        if self.fit_intercept:
+        if self._flag("fit_intercept"):
             X = _with_ones(X)
         problem = multiclass_svm(
             X,

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from wolfpack._inputs import at_least_one
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.problems.fused_lasso import (
     TOLERANCE,
@@ -146,8 +147,8 @@ class GroupFusedLasso(DualEstimator):
     def alpha_max(X: np.ndarray, q: float = 2.0) -> float:
         """Return the smallest alpha for which the recovered signal is constant."""
         X = check_array(X, dtype="float64", ensure_min_samples=2)
-        prices = constant_prices(X)
-        return float(np.linalg.norm(prices, ord=dual_norm(q), axis=1).max())
+        norm = dual_norm(at_least_one("q", q))
+        return float(np.linalg.norm(constant_prices(X), ord=norm, axis=1).max())
 
     def plot(self, noisy: np.ndarray, original: np.ndarray | None = None, axes=None):
         """Draw original, noisy and recovered signal, as in the paper's Figure 5."""

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
+from wolfpack._inputs import encode, join_labels, kinds_of, shares
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.problems import chain
 from wolfpack.problems._sequences import pack_features
@@ -153,7 +154,7 @@ class ChainSSVM(DualEstimator):
             codes,
             self._limit("alpha"),
             n_labels=len(classes),
-            normalize=self.normalize,
+            normalize=self._flag("normalize"),
             sample_weight=sample_weight,
         )
         self._solve(problem, lambda weights: _attributes(classes, weights))
@@ -188,7 +189,13 @@ class ChainSSVM(DualEstimator):
         predicted = self.predict(X)
         if len(y) != len(predicted):
             raise ValueError(f"X has {len(predicted)} sequences and y has {len(y)}.")
-        unseen = np.setdiff1d(_concatenate(y), self.classes_)
+        labels = _concatenate(y)
+        given, known = kinds_of(labels), kinds_of(self.classes_)
+        if given != known:
+            raise ValueError(
+                f"y holds {' and '.join(given)}, but fit saw {' and '.join(known)}."
+            )
+        unseen = np.setdiff1d(labels, self.classes_)
         if unseen.size:
             warnings.warn(
                 f"y holds labels that fit never saw, {unseen.tolist()}; they count as "
@@ -203,7 +210,7 @@ class ChainSSVM(DualEstimator):
                     f"X[{i}] has {lengths[i]} positions and y[{i}] has {len(labels)}."
                 )
         right = [(a == np.asarray(b)).sum() for a, b in zip(predicted, y, strict=True)]
-        weights = chain.shares(sample_weight, len(lengths))
+        weights = shares(sample_weight, len(lengths))
         return float(weights @ right / (weights @ lengths))
 
     def _ready(self, X: Sequence[Any]):
@@ -257,20 +264,12 @@ def _concatenate(y: Sequence[Any]) -> np.ndarray:
             raise ValueError(
                 f"y[{i}] must be one label a position, but has shape {labels.shape}."
             )
-    return np.concatenate(arrays)
+    return join_labels(y)
 
 
 def _encode(y: Sequence[Any]) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the sorted labels, and y as numbers 0 ... K - 1."""
-    flat = _concatenate(y)
-    if flat.dtype.kind == "f" and not np.isfinite(flat).all():
-        raise ValueError("y holds NaN or infinity; every position needs a label.")
-    try:
-        classes, codes = np.unique(flat, return_inverse=True)
-    except TypeError as error:
-        raise ValueError(
-            "y holds labels that cannot be sorted; use numbers or strings, not both."
-        ) from error
+    classes, codes = encode(_concatenate(y))
     ends = np.cumsum([len(labels) for labels in y])[:-1]
     return classes, np.split(codes, ends)
 

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from wolfpack._inputs import refuse_features
+
 
 def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:
     """Stack the sequences; return where each begins, and all positions' features."""
@@ -26,18 +28,18 @@ def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:
             )
     begin = np.concatenate([[0], np.cumsum([x.shape[0] for x in rows])])
     if any(sp.issparse(x) for x in rows):
-        matrix = sp.csr_matrix(sp.vstack(rows, format="csr", dtype=np.float32))
+        with np.errstate(over="ignore"):
+            matrix = sp.csr_matrix(sp.vstack(rows, format="csr", dtype=np.float32))
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
     else:
         matrix = _sparse(rows)
-    bad = ~np.isfinite(matrix.data)
-    if bad.any():
-        position = np.searchsorted(matrix.indptr, np.flatnonzero(bad)[0], "right") - 1
-        i = np.searchsorted(begin, position, "right") - 1
-        raise ValueError(
-            f"X[{i}] holds NaN or infinity; features are kept as float32, up to 3e38."
-        )
+
+    def name(k: int) -> str:
+        position = np.searchsorted(matrix.indptr, k, "right") - 1
+        return f"X[{np.searchsorted(begin, position, 'right') - 1}]"
+
+    refuse_features(matrix.data, name)
     return begin, matrix
 
 
@@ -63,7 +65,9 @@ def _positions(x: Any, i: int) -> Any:
 
 def _sparse(rows: list[np.ndarray]) -> Any:
     """Make one CSR matrix without ever holding all positions as dense floats."""
-    parts = [sp.csr_matrix(x.astype(np.float32, copy=False)) for x in _batches(rows)]
+    with np.errstate(over="ignore"):  # `pack_features` says which sequence it was
+        kept = (x.astype(np.float32, copy=False) for x in _batches(rows))
+        parts = [sp.csr_matrix(x) for x in kept]
     return sp.csr_matrix(sp.vstack(parts, format="csr"))
 
 

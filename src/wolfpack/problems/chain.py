@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfpack._compile import specialise
+from wolfpack._inputs import regularisation, shares
 from wolfpack._memory import copy, zeros
 from wolfpack.problem import Problem
 from wolfpack.problems import _chain_kernels, _viterbi
@@ -112,8 +113,7 @@ def chain_ssvm(
     >>> wolfpack.solve(problem, rng=0).status.name
     'CONVERGED'
     """
-    if not (np.isfinite(alpha) and alpha > 0):
-        raise ValueError(f"alpha must be positive and finite, but is {alpha!r}.")
+    alpha = regularisation(alpha)
     begin, matrix = pack_features(X)
     labels = pack_labels(y, begin)
     if n_labels is None:
@@ -130,7 +130,7 @@ def chain_ssvm(
         labels=labels.astype(np.uint8 if n_labels <= 256 else np.int32),
         share=share,
         cost=cost.astype(np.float32),
-        alpha=float(alpha),
+        alpha=alpha,
     )
     n_rows, n_features = data.first_transition + n_labels, matrix.shape[1]
     return make_problem(data, n_rows, n_features, float(share @ (cost * lengths)))
@@ -188,20 +188,6 @@ def make_work(data: Chains) -> Work:
         is_pair_row=zeros(data.n_labels, np.int64),
         counts=zeros(2, np.int64),
     )
-
-
-def shares(sample_weight: Any, n: int) -> np.ndarray:
-    """Return what each of n sequences counts, in all 1."""
-    if sample_weight is None:
-        return np.full(n, 1.0 / n)
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (n,):
-        raise ValueError(
-            f"sample_weight must have shape ({n},), one a sequence, not {weight.shape}."
-        )
-    if not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() == 0:
-        raise ValueError("sample_weight must be finite, >= 0, and not all 0.")
-    return weight / weight.sum()
 
 
 def layout(begin: np.ndarray, matrix: Any, n_labels: int) -> Chains:

@@ -17,9 +17,11 @@ import numpy as np
 
 from wolfpack import sets
 from wolfpack._compile import jit
+from wolfpack._inputs import at_least_one, positive
 from wolfpack.problem import Problem
 
 TOLERANCE = 1e-9  # of the ball, relative to alpha
+LARGEST = 1e140  # entry of a signal; the least is one over it
 
 
 class Signal(NamedTuple):
@@ -159,13 +161,22 @@ def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem
         raise ValueError(f"Y must have shape (n >= 2, d >= 1), but has {Y.shape}.")
     if not np.isfinite(Y).all():
         raise ValueError("Y holds NaN or infinity; remove or fill these entries.")
-    if not (np.isfinite(alpha) and alpha > 0):
-        raise ValueError(f"alpha must be positive and finite, but is {alpha!r}.")
-    if not q >= 1:
-        raise ValueError(f"q must be at least 1, but is {q!r}.")
+    alpha, q = positive("alpha", alpha), at_least_one("q", q)
+    _refuse_size("holds", Y)
     mean = Y.mean(axis=0)
     Y -= mean  # the answer moves along, and no digits are lost to an offset
-    return make_problem(Y, mean, float(alpha), float(q))
+    _refuse_size("differs from its mean by", Y, LARGEST**-1)
+    return make_problem(Y, mean, alpha, q)
+
+
+def _refuse_size(how: str, Y: np.ndarray, least: float = 0.0) -> None:
+    """Raise where squares of Y would be infinite, or all of them 0."""
+    size = float(np.abs(Y).max())
+    if not least <= size <= LARGEST and size > 0:
+        raise ValueError(
+            f"Y {how} up to {size:g}, whose square is out of the range of floats; "
+            "divide Y and alpha by a number like that."
+        )
 
 
 def make_problem(Y: np.ndarray, mean: np.ndarray, alpha: float, q: float) -> Problem:

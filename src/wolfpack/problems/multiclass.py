@@ -17,6 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from wolfpack._compile import specialise
+from wolfpack._inputs import (
+    encode,
+    join_labels,
+    refuse_features,
+    regularisation,
+    shares,
+)
 from wolfpack.problem import Problem
 from wolfpack.problems import _multiclass_kernels, _viterbi, chain
 
@@ -74,16 +81,10 @@ def multiclass_svm(
     >>> np.unique(y)[np.argmax(X @ w.T, axis=1)].tolist()
     ['a', 'b', 'c']
     """
-    if not (np.isfinite(alpha) and alpha > 0):
-        raise ValueError(f"alpha must be positive and finite, but is {alpha!r}.")
+    alpha = regularisation(alpha)
     matrix = _pack(X)
     n, p = matrix.shape
     codes, n_labels = _encode(y, n)
-    if sample_weight is not None and np.shape(sample_weight) != (n,):
-        raise ValueError(
-            f"sample_weight must have shape ({n},), one a row of X, not "
-            f"{np.shape(sample_weight)}."
-        )
     data = chain.layout(np.arange(n + 1), matrix, n_labels)
     unit = data.values.size == 0
     data = data._replace(  # X alone, without the features that `layout` appends
@@ -91,9 +92,9 @@ def multiclass_svm(
         feature_begin=matrix.indptr.astype(np.int64),
         features=matrix.indices.astype(np.int32) * np.int32(data.width),
         values=data.values if unit else matrix.data,
-        share=chain.shares(sample_weight, n),
+        share=shares(sample_weight, n, "row of X"),
         cost=np.ones(n, np.float32),
-        alpha=float(alpha),
+        alpha=alpha,
         transitions=p * data.width,
         first_transition=p,
     )
@@ -151,12 +152,9 @@ def _pack(X: Any) -> Any:
         raise ValueError(f"X must hold numbers, but has dtype {X.dtype}.")
     with np.errstate(over="ignore"):  # the sentence below says it
         matrix = _to_sparse(X)
-    bad = np.flatnonzero(~np.isfinite(matrix.data))
-    if bad.size:
-        row = np.searchsorted(matrix.indptr, bad[0], "right") - 1
-        raise ValueError(
-            f"X[{row}] holds NaN or infinity; features are kept as float32, up to 3e38."
-        )
+    refuse_features(
+        matrix.data, lambda k: f"X[{np.searchsorted(matrix.indptr, k, 'right') - 1}]"
+    )
     return matrix
 
 
@@ -180,14 +178,7 @@ def _encode(y: Any, n: int) -> tuple[np.ndarray, int]:
         raise ValueError(
             f"y must have shape ({n},), one class a row of X, but has {labels.shape}."
         )
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("y holds NaN or infinity; every example needs a class.")
-    try:
-        classes, codes = np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise ValueError(
-            "y holds classes that cannot be sorted; use numbers or strings, not both."
-        ) from error
+    classes, codes = encode(join_labels([y]))
     if len(classes) < 2:
         raise ValueError(f"y has one class only, {labels[0]!r}; it takes two or more.")
     return codes, len(classes)
