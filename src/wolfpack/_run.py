@@ -7,6 +7,7 @@ in a run that was stopped and resumed, so both give the same bits. Other engines
 longer slices, which `pulse` cuts short, and are checked by the clock as well.
 """
 
+import contextlib
 import logging
 import math
 import time
@@ -239,7 +240,8 @@ class Run:
         except EngineError:
             raise
         except Exception as error:
-            self._restore()
+            with contextlib.suppress(Exception):  # what failed may fail there too
+                self._restore()
             raise failure(self.problem, state, error) from error
         spent = time.perf_counter() - begin
         self.seconds += spent
