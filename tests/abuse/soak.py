@@ -23,6 +23,7 @@ from soak_table import Tally, summary, table
 from soak_watch import Child, Crash, Hang, damaged_cache
 
 LIMITS = {"plain": 150.0, "ray": 300.0, "fresh": 300.0}
+LINES = 40  # of a traceback, or of a log
 KEEP = {"state.npz", "checkpoint.npz"}  # what a run may leave in its folder
 
 
@@ -206,8 +207,11 @@ def _loop(soak, options, console, live):
 
 
 def _tell(console, plan, kind, sentence):
-    what = f"{plan.engine}, {plan.problem}, {plan.fault}"
-    console.print(f"\n{kind}: {what}: {sentence}", markup=False, highlight=False)
+    lines = sentence.splitlines()
+    shown = [lines[0], *lines[-LINES:]] if len(lines) > LINES else lines
+    shown[0] = f"{plan.engine}, {plan.problem}, {plan.fault}: {shown[0]}"
+    what = "\n".join(shown)
+    console.print(f"\n{kind}: {what}", markup=False, highlight=False)
     again = f'make soak ARGS="--only {plan.name}"'
     console.print(f"seed {plan.name}; again: {again}\n", markup=False, highlight=False)
 

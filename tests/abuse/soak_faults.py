@@ -5,6 +5,7 @@ raises `Broken` where a promise does not hold that is particular to it.
 """
 
 import contextlib
+import math
 import os
 import signal
 import threading
@@ -168,7 +169,18 @@ def ctrl_c(scene):
         return Outcome("KeyboardInterrupt", state)
     ends = ENDS | {Status.INTERRUPTED}
     require(result.status in ends, f"it ended as {result.status.name}")
+    if scene.plan.engine in plans.SAME_BITS:
+        _check_bits(scene, result)
     return Outcome(result.status.name, result.state, result)
+
+
+def _check_bits(scene, result):
+    """Going on gives the bits of a run that was never stopped."""
+    how = {"max_epochs": math.ceil(result.epochs) + 3, "max_seconds": 10.0}
+    runs = [scene.solve(start=result.state, **how), scene.solve(**how)]
+    if all(run.status is Status.EPOCH_LIMIT for run in runs):
+        one, other = (run.state.shared.tobytes() for run in runs)
+        require(one == other, "going on gives other bits than never having stopped")
 
 
 def _was_inside(error):

@@ -13,6 +13,7 @@ from wolfpack import Delayed, Ray, Serial, Sync, Threads, delays
 PROBLEMS = ["lasso", "chain", "classes", "simplices", "python", "spy"]
 PLAIN = {"python"}  # which threads refuse
 EXACT = {"lasso"}  # which have a minimiser of each block
+SAME_BITS = {"serial", "batch", "sync"}  # stopped and resumed, or never stopped
 ANY, UNIFORM = ["uniform", "permutation", "gap"], ["uniform"]
 LINE, BOTH = ["line"], ["line", "open-loop"]
 

@@ -14,8 +14,8 @@ import soak_disk as disk
 from played import children, is_alive
 from soak_path import TESTS
 
-GONE_SECONDS = 90.0  # in which the processes below a child that died must be gone
 END_SECONDS = 60.0  # in which a child that has nothing to do must end
+GONE_SECONDS = 30.0  # in which all below a child must be gone after its end
 
 
 class Crash(Exception):
@@ -136,6 +136,7 @@ def damaged_cache(plan, scratch, fill, rng):
     done = []
     for k in rng.permutation(len(files))[:count]:
         times = files[k].stat()
-        done.append(f"{files[k].name}: {disk.damage(files[k], rng)}")
+        do = disk.flip if times.st_size and rng.random() < 0.3 else disk.damage
+        done.append(f"{files[k].name}: {do(files[k], rng)}")
         os.utime(files[k], ns=(times.st_atime_ns, times.st_mtime_ns))
     return folder, "; ".join(done[:4])
