@@ -50,7 +50,8 @@ class Soak:
         except Crash as error:
             return self._note(plan, "crash", str(error))
         if "broken" in answer:
-            return self._note(plan, "wrong", f"{answer['broken']}\n{answer['trace']}")
+            sentence = f"{answer['broken']}\n{answer['trace']}"
+            return self._note(plan, answer["kind"], sentence)
         left = [path.name for path in folder.iterdir() if path.name not in KEEP]
         if left and plan.fault != "kill":
             return self._note(plan, "leftover file", str(left))

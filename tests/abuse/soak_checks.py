@@ -14,6 +14,12 @@ class Broken(AssertionError):
     """A promise that does not hold."""
 
 
+class Left(Broken):
+    """Somebody who is still there."""
+
+    kind = "leftover process"
+
+
 def require(holds, sentence):
     """Raise `Broken` unless it holds."""
     if not holds:

@@ -52,6 +52,7 @@ class Child:
         except Exception as error:
             found = {
                 "broken": f"{type(error).__name__}: {error}",
+                "kind": getattr(error, "kind", "wrong"),
                 "trace": traceback.format_exc(),
             }
         return found | {"seconds": time.monotonic() - begin}
@@ -147,21 +148,24 @@ class Child:
             self.ray = ray
 
     def look_around(self, plan, threads):
-        """No thread of a run is left, and no worker or server of Ray."""
-        from soak_checks import require
+        """No thread of a run is left, and no process but Ray's own."""
+        from soak_checks import Left
 
         end = time.monotonic() + FREE_SECONDS
         while left := self.left(plan, threads):
-            require(time.monotonic() < end, f"these are left: {left}")
+            if time.monotonic() > end:
+                raise Left(f"these are left: {left}")
             time.sleep(0.02)
 
     def left(self, plan, threads):
         """Return what a run has left behind so far."""
-        if plan.engine == "ray":
-            from soak_ray import actors
+        from played import children
 
-            return actors()
-        return [thread for thread in threading.enumerate() if thread not in threads]
+        below = [name.replace("\0", " ") for name in children(os.getpid()).values()]
+        if plan.engine == "ray":
+            return [name for name in below if "Actor" in name]
+        new = [t.name for t in threading.enumerate() if t not in threads]
+        return below + new
 
     def end(self):
         """Stop Ray, if it was started."""

@@ -64,14 +64,15 @@ def summary(tally, seed, seconds):
     kinds = Counter(kind for _, kind, _ in tally.failures)
     counts = f"{kinds['wrong']} wrong, {kinds['hang']} hangs, {kinds['crash']} crashes"
     processes, files = tally.left["processes"], tally.left["files"]
-    files = len(files) + kinds["leftover file"]
+    n_processes = len(processes) + kinds["leftover process"]
+    n_files = len(files) + kinds["leftover file"]
     again = [plan.name for plan, _, _ in tally.failures]
     return "\n".join(
         [
             f"{tally.count()} injections in {seconds:.0f} s with seed {seed}: "
-            f"{counts}, {len(processes)} leftover processes, "
-            f"{files} leftover files",
-            *(f"left behind: {name}" for name in processes),
+            f"{counts}, {n_processes} leftover processes, "
+            f"{n_files} leftover files",
+            *(f"left behind: {name}" for name in [*processes, *files]),
             *([f"seeds of failures: {' '.join(again)}"] if again else []),
         ]
     )

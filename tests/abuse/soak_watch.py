@@ -116,7 +116,8 @@ class Child:
 
     def leftover(self):
         """Return the names of those below it that live on."""
-        return [name for pid, name in self.below.items() if is_alive(pid)]
+        alive = [name for pid, name in self.below.items() if is_alive(pid)]
+        return [name.replace("\0", " ") for name in alive]
 
 
 def damaged_cache(plan, scratch, fill, rng):
