@@ -22,7 +22,7 @@ import soak_problems as problems
 from soak_checks import require
 
 import wolfpack
-from wolfpack import OracleError, State, StateError, Status
+from wolfpack import EngineError, OracleError, State, StateError, Status
 
 PATIENCE = 20.0  # seconds, after which a fault that did not come is given up
 ENDS = {Status.CONVERGED, Status.STALLED, Status.TIME_LIMIT}
@@ -159,6 +159,8 @@ def ctrl_c(scene):
     except KeyboardInterrupt as error:
         inside = _was_inside(error)
         require(count > 1 or not inside, "Ctrl-C lost the iterate")
+    except EngineError as error:  # a server that does not answer is not waited for
+        return Outcome("EngineError", error.state)
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         thread.begin.set()
