@@ -7,7 +7,6 @@ in a run that was stopped and resumed, so both give the same bits. Other engines
 longer slices, which `pulse` cuts short, and are checked by the clock as well.
 """
 
-import contextlib
 import logging
 import math
 import time
@@ -240,8 +239,7 @@ class Run:
         except EngineError:
             raise
         except Exception as error:
-            with contextlib.suppress(Exception):  # what failed may fail there too
-                self._restore()
+            self._restore()
             raise failure(self.problem, state, error) from error
         spent = time.perf_counter() - begin
         self.seconds += spent
