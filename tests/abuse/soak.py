@@ -22,7 +22,7 @@ from rich.live import Live
 from soak_table import Tally, summary, table
 from soak_watch import Child, Crash, Hang, damaged_cache
 
-LIMITS = {"plain": 150.0, "ray": 300.0, "fresh": 300.0}
+LIMITS = {"plain": 300.0, "ray": 400.0, "fresh": 400.0}
 LINES = 40  # of a traceback, or of a log
 KEEP = {"state.npz", "checkpoint.npz"}  # what a run may leave in its folder
 

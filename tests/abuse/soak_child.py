@@ -18,7 +18,7 @@ from pathlib import Path
 import soak_disk as disk
 import soak_path  # noqa: F401 the modules imported later need it
 
-FREE_SECONDS = 10.0  # in which threads and processes of a run must be gone
+FREE_SECONDS = 20.0  # in which threads and processes of a run must be gone
 
 
 def main():
