@@ -22,7 +22,7 @@ from rich.live import Live
 from soak_table import Tally, summary, table
 from soak_watch import Child, Crash, Hang, damaged_cache
 
-LIMITS = {"plain": 300.0, "ray": 400.0, "fresh": 400.0}
+LIMITS = {"plain": 300.0, "ray": 400.0, "own": 400.0, "fresh": 400.0}
 LINES = 40  # of a traceback, or of a log
 KEEP = {"state.npz", "checkpoint.npz"}  # what a run may leave in its folder
 
@@ -60,7 +60,7 @@ class Soak:
         return None
 
     def _note(self, plan, kind, sentence):
-        for place in [plan.place, "fresh"]:
+        for place in {plan.place, "ray"} if plan.place == "own" else {plan.place}:
             if child := self.children.pop(place, None):
                 child.bury()
         self.tally.add(plan, kind, 0.0)
@@ -79,6 +79,7 @@ class Soak:
             if "exit code -11" in str(error) or "exit code -6" in str(error):
                 raise
         self._wait_for(self.children.pop(place))
+        place = "ray" if place == "own" else place
         return self._child(place).play(plan, folder, "after", limit)
 
     def _answer_fresh(self, plan, folder):

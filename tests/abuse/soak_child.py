@@ -65,7 +65,7 @@ class Child:
         import soak_problems as problems
 
         plan = plans.Plan(*plan)
-        if plan.engine == "ray":
+        if plan.place == "ray" or (plan.place == "own" and phase == "after"):
             self.begin_ray()
         problems.make(plan.problem)
         optimum = self.optima[plan.problem]

@@ -81,9 +81,14 @@ class Plan(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Which child process plays it: one with Ray, a new one, or the usual one."""
+        """Which child process plays it: one with Ray, a new one, or the usual one.
+
+        Where the driver is killed wolfpack starts Ray ("own"), as it has to end it.
+        """
         if self.fault in FRESH:
             return "fresh"
+        if self.engine == "ray" and self.fault == "kill":
+            return "own"
         return "ray" if self.engine == "ray" else "plain"
 
 
