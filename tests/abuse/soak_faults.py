@@ -129,7 +129,6 @@ class Sender(threading.Thread):
         self.signals, self.begin = signals, threading.Event()
         if scene.rng.random() < 0.3:
             self.begin.set()
-        self.start()
 
     def run(self):
         self.begin.wait(PATIENCE)
@@ -149,22 +148,24 @@ def ctrl_c(scene):
     def save(event):
         if event.checked:
             event.state.save(saved)
-            thread.begin.set()
+            sender.begin.set()
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    thread, result = Sender(scene, [signal.SIGINT] * count, apart), None
+    sender, result = Sender(scene, [signal.SIGINT] * count, apart), None
     try:
-        result = scene.solve(arms.SLEEPS, -1, 1, microseconds, callback=save)
-        thread.join()  # it may come when all is over
+        try:
+            sender.start()
+            result = scene.solve(arms.SLEEPS, -1, 1, microseconds, callback=save)
+            sender.join()  # it may come when all is over
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt as error:
-        inside = _was_inside(error)
-        require(count > 1 or not inside, "Ctrl-C lost the iterate")
+        require(count > 1 or not _was_inside(error), "Ctrl-C lost the iterate")
     except EngineError as error:  # a server that does not answer is not waited for
         return Outcome("EngineError", error.state)
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        thread.begin.set()
-        thread.join()
+        sender.begin.set()
+        sender.join()
         signal.signal(signal.SIGINT, before)
     if result is None:
         state = State.load(saved) if saved.exists() else None
@@ -249,15 +250,16 @@ def damaged_state(scene):
 def dying(scene):
     """The process dies while it saves its state now and then. It never returns."""
     number = int(scene.rng.choice([signal.SIGKILL, signal.SIGTERM]))
-    path, thread = scene.folder / "state.npz", Sender(scene, [number])
+    path, sender = scene.folder / "state.npz", Sender(scene, [number])
 
     def save(event):
         if event.checked:
             event.state.save(path)
-            thread.begin.set()
+            sender.begin.set()
 
+    sender.start()
     scene.solve(arms.SLEEPS, -1, 1, 30, check_every=1.0, callback=save)
-    thread.join()
+    sender.join()
     time.sleep(5.0)
     raise checks.Broken(f"signal {number} did not end the process")
 
