@@ -16,7 +16,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench reproduce clean
+.PHONY: help demo test soak lint bench reproduce clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ demo: $(VENV)/.demo  ## run the demonstration
 
 test: $(VENV)/.test  ## run the tests; ARGS go to pytest
 	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+soak: $(VENV)/.test  ## inject faults by chance, 10 minutes; ARGS="--seconds 60 --seed 1"
+	@$(VENV)/bin/python tests/abuse/soak.py $(ARGS)
 
 lint: $(VENV)/.lint  ## check style, formatting and types
 	@$(VENV)/bin/ruff check .

@@ -111,9 +111,11 @@ def direct_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan
         if ended == DONE and is_lost(duty, rng, tally):
             disclaim(team, i)
             continue
-        gap = prepare(data, shared, blocks, i, atom, work)
-        if ended != DONE or not is_finite(gap):
-            halt(team, ended if ended != DONE else NOT_A_NUMBER, i)
+        if ended == DONE:  # an atom outside its set may lead outside an array
+            gap = prepare(data, shared, blocks, i, atom, work)
+            ended = ended if is_finite(gap) else NOT_A_NUMBER
+        if ended != DONE:
+            halt(team, ended, i)
             return
         tally[STAMP] += 1
         linear = spread(data, blocks, i, atom, 1.0, direction, work)

@@ -121,9 +121,10 @@ def merge_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan,
                 if is_over(team):
                     break
                 continue
-            gap = prepare(data, own, blocks, i, atom, work)
-            gamma = -1.0
-            if ended == DONE and is_finite(gap):
+            gap, gamma = np.nan, -1.0
+            if ended == DONE:  # an atom outside its set may lead outside an array
+                gap = prepare(data, own, blocks, i, atom, work)
+            if is_finite(gap):
                 gamma = 1.0
                 if not whole:
                     gamma, bend = step(data, blocks, mine, i, atom, gap, work, plan)

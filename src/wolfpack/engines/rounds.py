@@ -162,9 +162,11 @@ def sync_worker(
                 ended = call_oracle(
                     data, shared, blocks, i, atom, work, plan, duty, rng, tally
                 )
-            gap = prepare(data, shared, blocks, i, atom, work)
-            if ended != DONE or not is_finite(gap):
-                halt(team, ended if ended != DONE else NOT_A_NUMBER, i)
+            if ended == DONE:  # an atom outside its set may lead outside an array
+                gap = prepare(data, shared, blocks, i, atom, work)
+                ended = ended if is_finite(gap) else NOT_A_NUMBER
+            if ended != DONE:
+                halt(team, ended, i)
                 return
             now.gaps[j] = gap
             direction = now.directions[me]

@@ -94,7 +94,7 @@ def server_worker(
         if ended == DONE and is_lost(duty, rng, tally):
             disclaim(team, i)
             continue
-        if duty.workers_search and HAS_CURVATURE:
+        if ended == DONE and duty.workers_search and HAS_CURVATURE:
             gap = prepare(data, shared, blocks, i, atom, work)
             gamma = closed_form(gap, curvature(data, blocks, i, atom, work))
             if not is_finite(gap):
