@@ -170,7 +170,8 @@ def test_the_oracle_stands_that_v_changes_meanwhile(most_rows, monkeypatch):
     quiet, atoms = (
         np.zeros((40, problem.atom_size), problem.start.dtype) for _ in range(2)
     )
-    loops.solve_chunk(data, v, blocks, quiet, current, work)
+    outline = problem.store.outline(problem.start, problem.offsets)
+    loops.solve_chunk(data, v, outline, blocks, quiet, current, work)
     # Transitions go to and fro by 1e-4, as if other workers moved them.
     steps, before, over = v[data.first_transition :], v.copy(), threading.Event()
     stands = steps.copy()
@@ -184,7 +185,7 @@ def test_the_oracle_stands_that_v_changes_meanwhile(most_rows, monkeypatch):
     other.start()
     try:
         for _ in range(300):
-            loops.solve_chunk(data, v, blocks, atoms, current, work)
+            loops.solve_chunk(data, v, outline, blocks, atoms, current, work)
             for i in blocks:
                 best, found = (
                     problem.score(data, before, i, a[i]) * 40 for a in (quiet, atoms)

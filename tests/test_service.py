@@ -60,7 +60,9 @@ def solve_blocks(service, blocks, v=None, version=None, life=None):
     blocks = np.array(blocks, np.int64)
     atoms = np.zeros((len(blocks), problem.atom_size), problem.start.dtype)
     current = np.zeros(1, np.int64)
-    service.kernels.solve_chunk(problem.data, v, blocks, atoms, current, problem.work())
+    outline = problem.store.outline(problem.start, problem.offsets)
+    args = v, outline, blocks, atoms, current, problem.work()
+    service.kernels.solve_chunk(problem.data, *args)
     version = service.version if version is None else version
     return Chunk(blocks, atoms, version, service.life if life is None else life)
 
@@ -332,8 +334,9 @@ def test_shares_of_a_check_add_up(make):
         problem.data, shared, exact, state.blocks, 0, n, atom, current, work,
         np.zeros(0),
     )  # fmt: skip
+    vs = exact, shared, problem.store.outline(problem.start, problem.offsets)
     parts = [
-        kernels.bound_blocks(problem.data, exact, shared, a, b, atom, current, work)
+        kernels.bound_blocks(problem.data, *vs, a, b, atom, current, work)
         for a, b in ((0, 5), (5, 6), (6, n))
     ]
     assert abs(sum(parts) - whole) < 1e-12 * (1 + abs(whole))

@@ -32,19 +32,27 @@ class Interrupt:
         self.asked = True
 
 
-class AllOrNothing(Interrupt):
+class Held(Interrupt):
+    """Ctrl-C waits until what is inside is done, and is raised then.
+
+    Within Numba's compiler it would leave a compiler that is half set up, and every
+    later compilation of the process would fail. The second time it is raised at once.
+    """
+
+    def __exit__(self, kind: type | None, *exc_info: object) -> None:
+        """Raise what was heard."""
+        super().__exit__(kind, *exc_info)
+        if self.asked and kind is None:
+            raise KeyboardInterrupt
+
+
+class AllOrNothing(Held):
     """Ctrl-C ends what is inside at once, as a run cut short is no measurement.
 
     A `solve` stops early and returns, which is right for a person and wrong for a
     table: here it raises KeyboardInterrupt when it is left. So does the whole, if the
     first one was lost on the way, as in a destructor.
     """
-
-    def __exit__(self, kind: type | None, *exc_info: object) -> None:
-        """Raise what was heard and lost."""
-        super().__exit__(kind, *exc_info)
-        if self.asked and kind is None:
-            raise KeyboardInterrupt
 
     def __call__(self, *_: object) -> None:
         """Hear Ctrl-C."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from wolfpack import sampling
 from wolfpack._crew import Crew
-from wolfpack._interrupt import Interrupt
+from wolfpack._interrupt import Held, Interrupt
 from wolfpack._schedule import BEAT_SECONDS, Schedule
 from wolfpack.certificate import Certifier, failure
 from wolfpack.engines import serial, simulation
@@ -89,7 +89,8 @@ class Run:
         self._interrupt = Interrupt()
         self.began = self._beat = time.perf_counter()
         with self.crew:
-            self._compile()
+            with Held():
+                self._compile()
             if hasattr(self.scratch, "open"):
                 self.scratch.open(self)
                 self.certifier.oracle_sum = self.scratch.oracle_sum

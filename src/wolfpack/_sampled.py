@@ -174,21 +174,21 @@ class _Search:
     ) -> None:
         self.problem, self.rng, self.n_starts = problem, rng, n_starts
         self.zero = np.zeros(problem.shared.shape)
-        self.work = problem.work()
+        self.work, self.loops = problem.work(), problem.kernels()
 
     def best(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float]:
         """Return A_i s of the oracle's answer at v, and its <s, grad_i f(0)>."""
-        problem, data = self.problem, self.problem.data
-        atom = np.zeros(problem.atom_size, problem.start.dtype)
-        problem.oracle(data, v.astype(problem.shared.dtype), i, atom, self.work)
+        problem, data, loops = self.problem, self.problem.data, self.loops
+        atom = problem.scratch_atom(i)
+        loops.oracle(data, v.astype(problem.shared.dtype), i, atom, self.work)
         out = self.zero.copy()
-        problem.add(data, i, atom, 1.0, out)
+        loops.add(data, i, atom, 1.0, out)
         at_zero = self.zero.astype(problem.shared.dtype)
-        return out, abs(float(problem.score(data, at_zero, i, atom)))
+        return out, abs(float(loops.score(data, at_zero, i, atom)))
 
     def inner(self, one: np.ndarray, two: np.ndarray) -> float:
         """Return <one, Q two>, where Q is the Hessian of g."""
-        slope, data = self.problem.slope, self.problem.data
+        slope, data = self.loops.slope, self.problem.data
         rows = np.flatnonzero(two.reshape(len(two), -1).any(axis=1))
         at_one = slope(data, one, two, rows, 0.0)
         return float(at_one) - float(slope(data, self.zero, two, rows, 0.0))

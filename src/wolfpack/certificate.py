@@ -237,14 +237,26 @@ class Certifier:
             raise failure(self.problem, state, error) from error
         if isinstance(result, float) and math.isnan(result):
             block = int(self.currents[t, 0])
-            what = "add" if kernel is self.kernels.rebuild else "the oracle"
+            what = "add returned NaN"
+            if kernel is not self.kernels.rebuild:
+                what = self._what_is_nan(self.atoms[t], block)
             self._refuse(
                 state,
-                f"{what} returned NaN in a full pass on block {block}, after "
-                f"{state.n_updates} updates; the iterate is in this error's .state.",
+                f"{what} in a full pass on block {block}, after {state.n_updates} "
+                "updates; the iterate is in this error's .state.",
                 block,
             )
         return result
+
+    def _what_is_nan(self, scratch: np.ndarray, block: int) -> str:
+        """Say why `least_value` returned NaN."""
+        problem = self.problem
+        atom = scratch[: problem.scratch_atom(block).size]
+        if problem.contains is None or not np.isfinite(atom).all():
+            return "the oracle returned NaN"
+        if self.kernels.contains(problem.data, block, atom):
+            return "the oracle returned NaN"
+        return "the oracle's atom lies outside the feasible set"
 
     def _refuse(self, state: State, sentence: str, block: int = -1) -> NoReturn:
         raise OracleError(f"{self.problem.name}: {sentence}", block, state)

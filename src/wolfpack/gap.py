@@ -18,18 +18,30 @@ import numpy as np
 
 from wolfpack._borrow import borrow
 from wolfpack._compile import entry, jit
-from wolfpack._slots import HAS_VALUE, RESCORE, oracle, score, slope, value
-from wolfpack.stores.atoms import expand, is_inside, prepare
+from wolfpack._slots import (
+    HAS_CONTAINS,
+    HAS_VALUE,
+    RESCORE,
+    contains,
+    oracle,
+    score,
+    slope,
+    value,
+)
+from wolfpack.stores.atoms import expand, is_inside, prepare, trim
 
 
 @jit
 def least_value(data, shared, exact, i, atom, work):
     """Return min <s_(i), grad_i f>; its atom is left in `atom`.
 
+    NaN where the atom lies outside of M_i: its score could be read from anywhere.
     Where v is float32 the oracle finds the atom, and its score is taken again from
     `exact`, the same v in double precision.
     """
     least = oracle(data, shared, i, atom, work)
+    if HAS_CONTAINS and not contains(data, i, atom):
+        return np.nan
     if RESCORE and abs(least) < np.inf:
         least = score(data, exact, i, atom)
     return least
@@ -57,11 +69,12 @@ def oracle_values(data, shared, exact, blocks, first, last, atom, current, work,
     total = 0.0
     for i in range(first, last):
         current[0] = i
-        total += least_value(data, shared, exact, i, atom, work)
+        own = trim(blocks, i, atom)
+        total += least_value(data, shared, exact, i, own, work)
         if total != total:
             return total
         if gaps.size > 0:
-            gaps[i] = prepare(data, shared, blocks, i, atom, work)
+            gaps[i] = prepare(data, shared, blocks, i, own, work)
     return total
 
 

@@ -86,9 +86,10 @@ class Problem:
         Other workers may change `shared` while it reads: in threads, read a number
         twice and it may be another one.
     score : function (data, shared, i, atom) -> float
-        <s, grad_i f(x)> of any point of block i.
+        <s, grad_i f(x)> of any point of block i; linear in s.
     add : function (data, i, atom, scale, out) -> float
-        out += scale A_i s; returns scale <c_i, s>.
+        out += scale A_i s; returns scale <c_i, s>; linear in s. With vectors both are
+        called with differences s - x_(i), too: no entry may be skipped for its sign.
     slope : function (data, shared, direction, rows, gamma) -> float
         d/dgamma g(v + gamma direction). `rows` are the rows where `direction` is not
         zero; where v is small they are all of them.
@@ -191,6 +192,13 @@ class Problem:
         if self.offsets is None:
             return self.start.shape[1]
         return -(-int(np.diff(self.offsets).max()) // 8) * 8
+
+    def scratch_atom(self, i: int) -> np.ndarray:
+        """Return zeros as long as an atom of block i, with the room of the largest."""
+        size = self.atom_size
+        if self.offsets is not None:
+            size = int(self.offsets[i + 1] - self.offsets[i])
+        return np.zeros(self.atom_size, self.start.dtype)[:size]
 
     @property
     def store(self) -> ModuleType:

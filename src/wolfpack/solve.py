@@ -1,5 +1,6 @@
 """`solve`: minimise a problem with an engine, and say how good the answer is."""
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from numba.core.event import install_timer
 
 from wolfpack import sampling as samplers
 from wolfpack._inputs import is_number
-from wolfpack._interrupt import Interrupt
+from wolfpack._interrupt import Held, Interrupt
 from wolfpack._run import Options, Run
 from wolfpack.check import check_scale
 from wolfpack.engines.delayed import Delayed
@@ -18,7 +19,7 @@ from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Plan, Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
-from wolfpack.problem import Problem, ProblemError
+from wolfpack.problem import Problem
 from wolfpack.result import Event, Result
 from wolfpack.state import State
 from wolfpack.steps import CONSTANT, LINE, OPEN_LOOP
@@ -119,7 +120,7 @@ def solve(
     if engine is not None and not hasattr(engine, "advance"):
         raise TypeError(f"engine must be an engine like Serial(), not {engine!r}.")
     check_scale(problem)
-    spent = 0.0 if problem.checked else _seconds_of(problem.check)
+    spent = 0.0 if problem.checked else _check(problem)
     engine = Serial() if engine is None else engine
     if isinstance(batch_size, str) and batch_size == "auto":
         batch_size = _choose_batch(problem, engine, rng)
@@ -128,20 +129,22 @@ def solve(
         check_every, engine,
     )  # fmt: skip
     generator = _generator(rng)
-    if start is None:
-        state = State.begin(problem, options, generator)
-    else:
-        state = State.resume(problem, start, options, generator)
+    with Held():
+        if start is None:
+            state = State.begin(problem, options, generator)
+        else:
+            state = State.resume(problem, start, options, generator)
     run = Run(problem, engine, state, options, callback, spent)
     with Interrupt() as interrupt:
         return run.to_the_end(interrupt)
 
 
-def _seconds_of(call: Callable[[], Any]) -> float:
-    """Call it; return how long that took, without the time of the compiler."""
+def _check(problem: Problem) -> float:
+    """Try the functions; return how long that took, the compiler's time not counted."""
     compiling, begin = [], time.perf_counter()
-    with install_timer("numba:compile", compiling.append):
-        call()
+    hold = Held() if problem.kernels().compiled else contextlib.nullcontext()
+    with hold, install_timer("numba:compile", compiling.append):
+        problem.check()
     return max(time.perf_counter() - begin - sum(compiling), 0.0)
 
 

@@ -25,7 +25,7 @@ from wolfpack.engines.serial import (
 )
 from wolfpack.engines.workers import AT, DROPPED
 from wolfpack.sampling import draw
-from wolfpack.stores.atoms import has_room
+from wolfpack.stores.atoms import has_room, trim
 
 # Entries of `marks`: the place in `order`, the number of free slots, the update of the
 # first message, and from which update on nothing is drawn yet.
@@ -156,7 +156,8 @@ def run_late(
             marks[N_FREE] -= 1
             slot = free[marks[N_FREE]]
             slots[message] = slot
-            i, atom = backlog.blocks[message], atoms[slot]
+            i = backlog.blocks[message]
+            atom = trim(blocks, i, atoms[slot])
             tally[AT] = i
             aim(data, shared, blocks, i, atom, work, plan.exact)
             if HAS_CONTAINS and not contains(data, i, atom):

@@ -34,7 +34,7 @@ from wolfpack.engines.workers import (
     note_delay,
 )
 from wolfpack.steps import CONSTANT, OPEN_LOOP, line_search, open_loop
-from wolfpack.stores.atoms import has_room, move, prepare, spread
+from wolfpack.stores.atoms import has_room, move, prepare, spread, trim
 
 
 class Desk(NamedTuple):
@@ -114,10 +114,12 @@ def step_together(
     for j in range(count):
         tally[AT] = chosen[j]
         # This gap is about an older v, the slope below is not; but it shows a bad atom.
-        if not is_finite(prepare(data, shared, blocks, chosen[j], atoms[j], work)):
+        i = chosen[j]
+        atom = trim(blocks, i, atoms[j])
+        if not is_finite(prepare(data, shared, blocks, i, atom, work)):
             return np.nan
         scale = gammas[j] if workers_search else 1.0
-        linear += spread(data, blocks, chosen[j], atoms[j], scale, direction, work)
+        linear += spread(data, blocks, i, atom, scale, direction, work)
         n_rows = meet_rows(data, chosen[j], desk, n_rows, tally[STAMP], work)
         note_delay(tally, desk.delays[j])
     rows = desk.rows[:n_rows]

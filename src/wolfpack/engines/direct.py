@@ -64,7 +64,7 @@ from wolfpack.steps import (
     line_search,
     open_loop,
 )
-from wolfpack.stores.atoms import prepare, spread
+from wolfpack.stores.atoms import prepare, spread, trim
 
 AHEAD = 8  # rows that are asked for before their turn
 
@@ -100,12 +100,13 @@ def direct_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     team, mine, work = borrow(team), borrow(mine), borrow(work)
     tally, sums = borrow(tally), borrow(sums)
-    control, atom, direction = team.control, mine.atom, mine.direction
+    control, direction = team.control, mine.direction
     fresh = 0
     while not is_over(team) and not lacks_room(blocks, team, duty):
         i = claim(team, plan, duty, tally, sums, rng)
         if i < 0:
             break
+        atom = trim(blocks, i, mine.atom)
         seen = load_acquire(control, VERSION)
         ended = call_oracle(data, shared, blocks, i, atom, work, plan, duty, rng, tally)
         if ended == DONE and is_lost(duty, rng, tally):

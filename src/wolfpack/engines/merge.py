@@ -54,7 +54,7 @@ from wolfpack.engines.workers import (
     settle,
 )
 from wolfpack.steps import CONSTANT, closed_form, line_search
-from wolfpack.stores.atoms import prepare, spread
+from wolfpack.stores.atoms import prepare, spread, trim
 
 WIDE = 32  # numbers moved at a time
 STRIPE = 1024  # numbers under one lock, where v is large
@@ -112,7 +112,7 @@ def merge_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan,
             i = claim(team, plan, duty, tally, sums, rng)
             if i < 0:
                 return
-            atom = atoms[count]
+            atom = trim(blocks, i, atoms[count])
             ended = call_oracle(
                 data, own, blocks, i, atom, work, plan, duty, rng, tally
             )

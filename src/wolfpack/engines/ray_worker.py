@@ -159,7 +159,7 @@ class WorkerActor:
         blocks = rng.integers(problem.n_blocks, size=size)
         atoms = np.zeros((size, problem.atom_size), problem.start.dtype)
         self.kernels.solve_chunk(
-            problem.data, v, blocks, atoms, self.current, self.memory
+            problem.data, v, self.outline, blocks, atoms, self.current, self.memory
         )
         life, version = known
         return Chunk(blocks, atoms, version, life)
@@ -174,14 +174,11 @@ class WorkerActor:
         self._load(problem)
         problem, exact = self.problem, fetch(v)
         shared = read_only(exact.astype(problem.shared.dtype))
-        atom, current = (
-            zeros(problem.atom_size, problem.start.dtype),
-            zeros(1, np.int64),
-        )
+        atom = zeros(problem.atom_size, problem.start.dtype)
+        current = zeros(1, np.int64)
+        args = exact, shared, self.outline, first, last, atom, current, problem.work()
         try:
-            least = self.kernels.bound_blocks(
-                problem.data, exact, shared, first, last, atom, current, problem.work()
-            )
+            least = self.kernels.bound_blocks(problem.data, *args)
         except Exception as error:
             return np.nan, (int(current[0]), portable(error, WHERE))
         return float(least), None
@@ -190,4 +187,5 @@ class WorkerActor:
         if self.problem is None:
             found = fetch(problem)
             self.kernels, self.memory = found.kernels(), found.work()
+            self.outline = found.store.outline(found.start, found.offsets)
             self.problem = found

@@ -35,7 +35,7 @@ from wolfpack.engines.workers import (
 )
 from wolfpack.sampling import GAP, draw, observe
 from wolfpack.steps import CONSTANT, OPEN_LOOP, line_search, open_loop
-from wolfpack.stores.atoms import has_room, prepare, spread
+from wolfpack.stores.atoms import has_room, prepare, spread, trim
 
 MANY_SPINS = 4096
 # Where everybody has a core, nobody naps: all would wait until it has woken up. They
@@ -153,7 +153,8 @@ def sync_worker(
         now.linears[me] = 0.0
         n_rows = 0
         for j in range(first, last):
-            i, atom = now.chosen[j], now.atoms[j]
+            i = now.chosen[j]
+            atom = trim(blocks, i, now.atoms[j])
             mine.chosen[j - first] = i  # the leader draws anew while others still move
             ended = call_oracle(
                 data, shared, blocks, i, atom, work, plan, duty, rng, tally

@@ -36,7 +36,7 @@ from wolfpack.steps import (
     line_search,
     open_loop,
 )
-from wolfpack.stores.atoms import has_room, move, prepare, read_point, spread
+from wolfpack.stores.atoms import has_room, move, prepare, read_point, spread, trim
 
 # Entries of `counts` and `sums`, which outlive a call of `run`.
 UPDATES, CALLS, CURRENT = 0, 1, 2
@@ -168,7 +168,8 @@ def run(
         linear = 0.0
         draw(plan.sampling, sampler, rng, chosen)  # c. choose S
         for j in range(tau):
-            i, atom = chosen[j], atoms[j]
+            i = chosen[j]
+            atom = trim(blocks, i, atoms[j])
             counts[CURRENT] = i
             counts[CALLS] += 1
             aim(data, shared, blocks, i, atom, work, plan.exact)  # d. s_(i)
@@ -185,7 +186,7 @@ def run(
         elif plan.rule == CONSTANT:
             gamma = plan.step_size
         elif HAS_CURVATURE and alone:
-            bend = curvature(data, blocks, chosen[0], atoms[0], work)
+            bend = curvature(data, blocks, i, atom, work)
             gamma = closed_form(gaps[0], bend)
         else:
             rows = scratch.rows[:n_rows]
@@ -194,9 +195,9 @@ def run(
             return NOT_A_NUMBER
         weight = 0.5 * gamma * k * (k + 1.0)  # of this move in the average, see State
         if alone:  # 3. v, where everybody reads it (line 4)
-            spread(data, blocks, chosen[0], atoms[0], gamma, shared, work)
+            spread(data, blocks, i, atom, gamma, shared, work)
             if average.size > 0:
-                spread(data, blocks, chosen[0], atoms[0], weight, average, work)
+                spread(data, blocks, i, atom, weight, average, work)
         else:
             apply(direction, scratch.rows[:n_rows], gamma, weight, shared, average)
         for j in range(tau):  # 3. x

@@ -39,7 +39,7 @@ from wolfpack.engines.workers import (
     is_over,
 )
 from wolfpack.steps import closed_form
-from wolfpack.stores.atoms import has_room, prepare
+from wolfpack.stores.atoms import has_room, prepare, trim
 
 # Words of `Ring.ends`: the next ticket of a worker, and of the server.
 HEAD, TAIL = 0, 8
@@ -74,12 +74,12 @@ class Ring(NamedTuple):
 
 @entry
 def server_worker(
-    data, shared, blocks, team, ring, atom, rng, tally, sums, work, plan, duty
+    data, shared, blocks, team, ring, scratch, rng, tally, sums, work, plan, duty
 ):
     """Solve and push until the server has enough, or somebody stops."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     team, ring, work = borrow(team), borrow(ring), borrow(work)
-    atom, tally, sums = borrow(atom), borrow(tally), borrow(sums)
+    scratch, tally, sums = borrow(scratch), borrow(tally), borrow(sums)
     n = plan.n_blocks
     gamma = 1.0
     while not is_over(team):
@@ -89,6 +89,7 @@ def server_worker(
                 return
         else:
             i = int(rng.random() * n)  # c.
+        atom = trim(blocks, i, scratch)
         version = load_acquire(team.control, VERSION)
         ended = call_oracle(data, shared, blocks, i, atom, work, plan, duty, rng, tally)
         if ended == DONE and is_lost(duty, rng, tally):

@@ -29,6 +29,7 @@ from wolfpack.engines.serial import (
 )
 from wolfpack.engines.workers import AT, HISTOGRAM, LOST, N_DELAYS
 from wolfpack.gap import least_value
+from wolfpack.stores.atoms import trim
 
 
 @entry
@@ -59,31 +60,34 @@ def take_chunk(
                 return ended, message
         if message == chosen.size:
             return DONE, message
-        i, atom = chosen[message], atoms[message]
+        i = chosen[message]
+        atom = trim(blocks, i, atoms[message])
         counts[CURRENT] = i
         if HAS_CONTAINS and not contains(data, i, atom):
             return INFEASIBLE, message
         k = counts[UPDATES]
-        take(desk, tally, i, atom, 1.0, k - version, k)
+        take(desk, tally, i, atoms[message], 1.0, k - version, k)
         counts[CALLS] += 1
         message += 1
 
 
 @entry
-def solve_chunk(data, shared, chosen, atoms, current, work):
+def solve_chunk(data, shared, outline, chosen, atoms, current, work):
     """Be a worker: solve the chosen blocks against one v."""
     for m in range(chosen.size):
-        current[0] = chosen[m]
-        oracle(data, shared, chosen[m], atoms[m], work)
+        i = chosen[m]
+        current[0] = i
+        oracle(data, shared, i, trim(outline, i, atoms[m]), work)
 
 
 @entry
-def bound_blocks(data, exact, shared, first, last, atom, current, work):
+def bound_blocks(data, exact, shared, outline, first, last, atom, current, work):
     """Be a worker at a check: the sum over blocks [first, last) of the minima."""
     total = 0.0
     for i in range(first, last):
         current[0] = i
-        total += least_value(data, shared, exact, i, atom, work)
+        own = trim(outline, i, atom)
+        total += least_value(data, shared, exact, i, own, work)
     return total
 
 

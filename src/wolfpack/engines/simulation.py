@@ -22,6 +22,7 @@ from wolfpack.engines.serial import (
     aim,
 )
 from wolfpack.engines.workers import AT, LOST
+from wolfpack.stores.atoms import trim
 
 NOBODY = 17  # why `simulate` returned: all workers have failed
 # What a worker is at: about to come, at a subproblem, before a full queue, gone.
@@ -170,7 +171,7 @@ def simulate(
                 send(cluster, costs, w)
         tally[AT] = i = int(rng.random() * plan.n_blocks)
         start(data, shared, blocks, cluster, costs, rng, counts, work, plan, w, i)
-        if HAS_CONTAINS and not contains(data, i, cluster.atoms[w]):
+        if HAS_CONTAINS and not contains(data, i, trim(blocks, i, cluster.atoms[w])):
             return INFEASIBLE
     return DONE
 
@@ -180,7 +181,8 @@ def call_oracles(data, shared, blocks, atom, work, plan, repeats):
     """Solve every block `repeats` times, to see how long that takes."""
     for i in range(plan.n_blocks):
         for _ in range(repeats):
-            aim(data, shared, blocks, i, atom, work, plan.exact)
+            own = trim(blocks, i, atom)
+            aim(data, shared, blocks, i, own, work, plan.exact)
 
 
 @jit
@@ -209,7 +211,8 @@ def stand(cluster, w):
 def start(data, shared, blocks, cluster, costs, rng, counts, work, plan, w, i):
     """Let worker w read v and solve the subproblem of block i, now."""
     cluster.block[w] = i
-    aim(data, shared, blocks, i, cluster.atoms[w], work, plan.exact)
+    atom = trim(blocks, i, cluster.atoms[w])
+    aim(data, shared, blocks, i, atom, work, plan.exact)
     spent = costs.least + (costs.most - costs.least) * rng.random()
     spent /= cluster.speed[w]
     if cluster.version[w] != counts[UPDATES]:

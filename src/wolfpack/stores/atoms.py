@@ -88,6 +88,13 @@ def refuse(arrays: dict[str, np.ndarray], offsets: np.ndarray) -> None:
         raise ValueError("the weights of a block are no convex combination")
 
 
+def outline(start: np.ndarray, offsets: np.ndarray) -> Atoms:
+    """Return a store without atoms, for those who only ask how long they are."""
+    place = np.zeros((len(offsets) - 1, 5), np.int64)
+    place[:, SIZE] = np.diff(offsets)
+    return Atoms(place, np.zeros(0), start[:0].copy(), np.zeros(4, np.int64))
+
+
 def grow(blocks: Atoms, batch_size: int) -> Atoms:
     """Copy into a pool without holes, with space for many more atoms.
 
@@ -166,6 +173,12 @@ def get_atom(blocks, i, b):
     size = blocks.place[i, SIZE]
     begin = blocks.place[i, BEGIN] + b * size
     return blocks.atoms[begin : begin + size]
+
+
+@jit
+def trim(blocks, i, atom):
+    """Return the part of a scratch atom that block i fills; it may be read beyond."""
+    return atom[: blocks.place[i, SIZE]]
 
 
 @jit

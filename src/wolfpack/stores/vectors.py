@@ -24,6 +24,11 @@ def create(start: np.ndarray, offsets: None, batch_size: int) -> Vectors:
     return Vectors(start.copy(), np.zeros(start.shape[1:], start.dtype))
 
 
+def outline(start: np.ndarray, offsets: None) -> Vectors:
+    """Return a store without points, for those who only ask how long they are."""
+    return create(start[:0], None, 1)
+
+
 def grow(blocks: Vectors, batch_size: int) -> Vectors:
     """Vectors never grow."""
     return blocks
@@ -61,6 +66,12 @@ def is_full(blocks, i):
 def has_room(blocks, batch_size):
     """Return whether an update of `batch_size` blocks fits: always."""
     return True
+
+
+@jit
+def trim(blocks, i, atom):
+    """Return the part of a scratch atom that block i fills: all of it."""
+    return atom
 
 
 @jit
