@@ -42,7 +42,7 @@ def test_help_names_the_commands():
     result = real("--help")
     assert result.returncode == 0
     assert result.stderr == ""
-    for command in ("fit", "predict", "datasets", "demo"):
+    for command in ("fit", "predict", "datasets", "cache", "demo"):
         assert re.search(rf"^  {command} ", result.stdout, re.MULTILINE)
     assert run("--version").stdout == f"wolfpack {__version__}\n"
 

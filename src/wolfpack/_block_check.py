@@ -1,4 +1,4 @@
-"""The checks on one block: each function held against what the others say of an atom."""
+"""The checks on one block: each function held against what the others say."""
 
 from collections.abc import Callable
 from typing import Any

@@ -16,7 +16,7 @@ import pickle
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -177,6 +177,25 @@ def clear() -> int:
     for one in found:
         shutil.rmtree(one.folder, ignore_errors=True)
     return sum(one.size for one in found) - sum(one.size for one in kept())
+
+
+def show(say: Callable[..., None]) -> None:
+    """Say where compiled loops are kept, how many, and how large they are."""
+    found, folder = kept(), loops_folder()
+    if not found:
+        say(f"No compiled loops in {folder}.", markup=False)
+        return
+    size = sum(one.size for one in found) / 1e6
+    say(
+        f"{len(found)} sets of compiled loops, {size:.1f} MB, in {folder}", markup=False
+    )
+    for one in found:
+        day = time.strftime("%Y-%m-%d", time.localtime(one.used))
+        say(f"  {one.folder.name}  last used {day}  {one.size / 1e3:8.0f} kB")
+    say(
+        f"Unused ones go after {KEPT_DAYS} days, the oldest beyond "
+        f"{KEPT_BYTES // 2**20} MB; `wolfpack cache --clear` removes all."
+    )
 
 
 def _look(folder: Path) -> Iterator[Kept]:

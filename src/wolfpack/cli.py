@@ -38,6 +38,7 @@ HELP = {
     "plot": "Draw convergence (chains) or the signal here.",
     "json": "JSON lines: one a check, and the report.",
     "samples": "Blocks and pairs to sample. Default: by the size of v, 8 to 1000.",
+    "clear": "Remove them: what is needed is compiled again.",
     "fast": "Small settings: all of it in minutes, to see that it runs.",
     "out": "Where CSV, JSON, pictures and the report go.",
     "goal": "Relative duality gap that Theorem 1 speaks of. Default: as in `fit`.",
@@ -256,6 +257,23 @@ def datasets() -> None:
     for row in available():
         table.add_row(row["name"], row["task"], row["size"], row["where"])
     console.print(table, markup=False)
+
+
+@app.command()
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help=HELP["clear"])] = False,
+) -> None:
+    """Show the compiled loops that are kept on disk, or remove them.
+
+    They are kept in the folder WOLFPACK_CACHE, or the user's cache folder, and compiled
+    again where they are missing. In Python: `wolfpack._cache.kept()`.
+    """
+    with plain_errors():
+        from wolfpack import _cache
+
+        if clear:
+            say(f"Removed {_cache.clear() / 1e6:.1f} MB.")
+        _cache.show(say)
 
 
 @app.command()

@@ -11,8 +11,10 @@ from pathlib import Path
 import numba
 import pytest
 import tiny
+from typer.testing import CliRunner
 
 from wolfpack import _cache, _compile
+from wolfpack.cli import app
 
 
 @numba.njit
@@ -129,10 +131,18 @@ def test_what_is_old_or_too_much_goes(folder, monkeypatch):
 
 
 def test_the_cache_is_listed_and_cleared(folder):
-    assert _cache.kept() == []
+    def command(*more):
+        return CliRunner().invoke(app, ["cache", *more])
+
+    assert f"No compiled loops in {folder}" in command().stdout
     ask_anew()
     (one,) = _cache.kept()
     assert one.size > 1000
-    assert _cache.clear() == one.size
+    listed = command().stdout
+    assert "1 sets of compiled loops" in listed
+    assert one.folder.name in listed
+    done = command("--clear")
+    assert done.exit_code == 0
+    assert f"Removed {one.size / 1e6:.1f} MB" in done.stdout
     assert _cache.kept() == []
     assert ask_anew() == (4.5, 0)
