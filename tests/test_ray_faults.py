@@ -143,10 +143,13 @@ def test_workers_that_only_die_end_the_run(local, tmp_path):
 
 
 class Damage:
-    """A callback: it kills the server, spoils its checkpoint, and waits for more."""
+    """A callback: it kills the server, spoils its checkpoint, and waits for more.
 
-    def __init__(self, spoil):
-        self.spoil, self.calls = spoil, None
+    `is_back` says whether the server has begun again.
+    """
+
+    def __init__(self, spoil, is_back=lambda: True):
+        self.spoil, self.is_back, self.calls = spoil, is_back, None
 
     def __call__(self, event):
         calls = event.row.n_oracle_calls
@@ -154,7 +157,8 @@ class Damage:
             kill_one(SERVER)
             self.spoil()
             self.calls = calls
-        return self.calls is not None and calls > self.calls + 3000
+        enough = self.calls is not None and calls > self.calls + 3000
+        return enough and self.is_back()
 
 
 @pytest.mark.parametrize(
@@ -174,11 +178,12 @@ def test_a_lost_checkpoint_is_no_lost_run(local, tmp_path, caplog, kind):
         "folder deleted": lambda: shutil.rmtree(path.parent),
     }
     engine = Ray(n_workers=2, checkpoint=path, checkpoint_seconds=1000)
-    problem, damage = lasso(), Damage(spoil[kind])
+    said = "The server goes on from the last check."
+    problem, damage = lasso(), Damage(spoil[kind], lambda: said in caplog.text)
     result = solve(problem, engine=engine, tol=0, max_epochs=np.inf, callback=damage,
                    max_seconds=100)  # fmt: skip
     assert result.status is Status.STOPPED
-    assert "The server goes on from the last check." in caplog.text
+    assert said in caplog.text
     assert_sound(problem, result.state)
     calls = [row.n_oracle_calls for row in result.trace]
     assert calls == sorted(calls)

@@ -252,8 +252,9 @@ class Run:
         except EngineError:
             raise
         except Exception as error:
-            with contextlib.suppress(Exception):  # if that fails as well, as it stands
-                self._restore()
+            self._restore()
+            if self.options.batch_size > 1 and not hasattr(self.scratch, "fetch"):
+                self._blame()
             raise failure(self.problem, state, error) from error
         spent = time.perf_counter() - begin
         self.seconds += spent
@@ -279,16 +280,26 @@ class Run:
         return late or self._stopped or self._interrupt.asked or bool(self._raised)
 
     def _restore(self) -> None:
-        """Make v fit x again: a function that raised may have left it half moved."""
+        """Make v fit x again: a function that failed may have left it half moved.
+
+        Where `add` is what fails, v stays as it is: the next check makes it anew.
+        """
         exact = self.problem.shared.astype(np.float64)
         state, n = self.state, self.problem.n_blocks
-        self.kernels.rebuild(self.problem.data, state.blocks, 0, n, exact)
-        state.shared[...] = exact
+        with contextlib.suppress(Exception):
+            self.kernels.rebuild(self.problem.data, state.blocks, 0, n, exact)
+            state.shared[...] = exact
+
+    def _blame(self) -> None:
+        """Find the block at fault among those that were moved together."""
+        counts = self.state.counts
+        counts[CURRENT] = self.certifier.blame(self.state, int(counts[CURRENT]))
 
     def _fail(self, ended: int) -> None:
-        block = int(self.state.counts[CURRENT])
         if ended == serial.NOT_A_NUMBER:
-            block = self.certifier.blame(self.state, block)
+            self._restore()
+            self._blame()
+        block = int(self.state.counts[CURRENT])
         what = {
             serial.NOT_A_NUMBER: "the oracle's atom or the step is NaN or infinite",
             serial.INFEASIBLE: "the oracle's atom lies outside the feasible set",

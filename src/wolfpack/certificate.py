@@ -141,7 +141,7 @@ class Certifier:
         return self.guard(state, t, kernel, *args)
 
     def blame(self, state: State, block: int) -> int:
-        """Return which block gives NaN: this one, another one, or else this one.
+        """Return which block gives NaN or raises: this one, another, or else this one.
 
         Blocks that move together share a line search, which cannot tell them apart.
         """
@@ -242,7 +242,7 @@ class Certifier:
                 what = self._what_is_nan(self.atoms[t], block)
             self._refuse(
                 state,
-                f"{what} in a full pass on block {block}, after {state.n_updates} "
+                f"{what} on block {block} in a full pass, after {state.n_updates} "
                 "updates; the iterate is in this error's .state.",
                 block,
             )

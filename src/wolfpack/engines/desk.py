@@ -134,7 +134,7 @@ def step_together(
     else:
         gamma, at_zero = line_search(data, shared, direction, rows, linear)
     tally[MADE] += 1 - count
-    if not is_finite(at_zero):
+    if not (is_finite(at_zero) and gamma >= 0.0):  # x and v stay as they are
         return np.nan
     sums[GAP_SUM] -= at_zero
     sums[GAPS_SEEN] += count
