@@ -132,10 +132,13 @@ class plain_errors:
         self._caught = warnings.catch_warnings()
         self._caught.__enter__()
         warnings.simplefilter("ignore")
-        logging.getLogger("wolfpack").setLevel(logging.ERROR)
+        self._logger = logging.getLogger("wolfpack")
+        self._level = self._logger.level
+        self._logger.setLevel(logging.ERROR)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._caught.__exit__(None, None, None)
+        self._logger.setLevel(self._level)
         # `| head` has seen enough, or `fail` has spoken: typer leaves quietly.
         if isinstance(error, BrokenPipeError | typer.Exit):
             return

@@ -101,7 +101,15 @@ def dense_gap(problem, v):
     return (v - b) @ v - sum(np.minimum(s, 0).sum() for s in slopes)
 
 
-@pytest.mark.parametrize(("engine", "how"), ENGINES.values(), ids=ENGINES)
+# The others have loops of their own to compile.
+QUICK = ("serial", "batch", "merge")
+CASES = [
+    pytest.param(*case, id=name, marks=[] if name in QUICK else pytest.mark.slow)
+    for name, case in ENGINES.items()
+]
+
+
+@pytest.mark.parametrize(("engine", "how"), CASES)
 def test_functions_see_atoms_as_long_as_the_block_s(bits, engine, how):
     """`contains` refuses any other length: what is certified is what is kept."""
     how = {"max_epochs": 60, "tol": 0.0, "rng": 0} | how

@@ -66,12 +66,17 @@ def assert_claims(model, value, others, slack):
 # Group fused lasso.
 
 
+def slow(value):
+    """A case that compiles loops of its own."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 def lasso(X, Y, alpha, q):
     jumps = np.linalg.norm(np.diff(X, axis=0), ord=q, axis=1).sum()
     return 0.5 * np.square(X - Y).sum() + alpha * jumps
 
 
-@pytest.mark.parametrize("q", [1, 2, np.inf])
+@pytest.mark.parametrize("q", [slow(1), 2, slow(np.inf)])
 @some
 @given(
     Y=st.integers(2, 5).flatmap(lambda n: numbers(n, 2)), scale=EXTREME, alpha=EXTREME

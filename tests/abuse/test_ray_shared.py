@@ -222,6 +222,7 @@ def local():
     ray.shutdown()
 
 
+@pytest.mark.slow
 @needs_proc
 def test_two_runs_at_once_in_a_ray_of_the_program(local):
     run_side_by_side(Ray())
