@@ -7,8 +7,11 @@ that it declares have been compared with the size of the file.
 """
 
 import contextlib
+import hashlib
 import math
 import os
+import platform
+import re
 import secrets
 import time
 import zipfile
@@ -21,8 +24,10 @@ from numpy.lib import format as npy
 
 # Entries may unpack to this many bytes in all, or to MOST_RATIO times the file.
 FREE_BYTES, MOST_RATIO = 2**28, 100
-# A part file is named after the first letters of its target, and removed when so old.
+# A part file is named after the first letters of its target, the machine and the
+# process that writes it; it is removed when that process is gone, or when it is so old.
 PART, KEPT, STALE_SECONDS = ".part", 32, 3600.0
+_MACHINE = hashlib.blake2b(platform.node().encode(), digest_size=4).hexdigest()
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -43,7 +48,8 @@ def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
         raise FileNotFoundError(
             f"there is no folder {path.parent} to write {path.name} into."
         )
-    temporary = path.with_name(f"{path.name[:KEPT]}.{secrets.token_hex(8)}{PART}")
+    mine = f"{_MACHINE}-{os.getpid()}-{secrets.token_hex(4)}"
+    temporary = path.with_name(f"{path.name[:KEPT]}.{mine}{PART}")
     try:
         with open(temporary, "xb") as file:
             yield file
@@ -58,16 +64,31 @@ def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove what a killed process left half written, an hour later."""
-    prefix = path.name[:KEPT] + "."
-    size = len(prefix) + 16 + len(PART)
+    """Remove what a killed process left half written."""
+    name = re.escape(path.name[:KEPT])
+    form = rf"{name}\.([0-9a-f]{{8}})-(\d+)-[0-9a-f]{{8}}{re.escape(PART)}"
     with contextlib.suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:
-            name = entry.name
-            if name.startswith(prefix) and name.endswith(PART) and len(name) == size:
-                with contextlib.suppress(OSError):
-                    if time.time() - entry.stat().st_mtime > STALE_SECONDS:
-                        os.unlink(entry.path)
+            found = re.fullmatch(form, entry.name)
+            if found is None:
+                continue
+            with contextlib.suppress(OSError):
+                old = time.time() - entry.stat().st_mtime > STALE_SECONDS
+                if old or (found[1] == _MACHINE and not _is_alive(int(found[2]))):
+                    os.unlink(entry.path)
+
+
+def _is_alive(pid: int) -> bool:
+    """Return whether a process of this machine is there."""
+    if os.name != "posix":  # elsewhere the question could end it
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # of another user
+        pass
+    return True
 
 
 def read_npz(path: str | os.PathLike, names: Iterable[str]) -> dict[str, np.ndarray]:

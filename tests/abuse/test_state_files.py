@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 import zipfile
 from typing import NamedTuple
 
@@ -356,16 +357,26 @@ def test_a_saved_file_has_the_usual_permissions(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == usual
 
 
-def test_parts_of_the_dead_are_removed_an_hour_later(tmp_path):
-    state = a_state()
-    old, new = (tmp_path / f"run.npz.{digit * 16}.part" for digit in "ab")
-    other = tmp_path / "run.npz.notes.part"
-    for path in (old, new, other):
-        path.write_text("half")
-    os.utime(old, (0, 0))
-    os.utime(other, (0, 0))
-    state.save(tmp_path / "run")
-    assert {p.name for p in tmp_path.iterdir()} == {"run.npz", new.name, other.name}
+def test_parts_of_the_dead_are_removed(tmp_path):
+    """At once where the process is gone, an hour later where nobody can tell."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    here, there = _files._MACHINE, "0" * 8
+    names = {
+        "dead": f"{here}-{gone.pid}-{'a' * 8}",
+        "alive": f"{here}-{os.getpid()}-{'a' * 8}",
+        "elsewhere": f"{there}-{gone.pid}-{'a' * 8}",
+        "old": f"{there}-{gone.pid}-{'b' * 8}",
+        "other": "notes",
+    }
+    paths = {key: tmp_path / f"run.npz.{name}.part" for key, name in names.items()}
+    for path in paths.values():
+        path.write_bytes(b"half")
+    os.utime(paths["old"], (time.time() - 4000,) * 2)
+    with _files.replacing(tmp_path / "run.npz") as file:
+        file.write(b"whole")
+    left = {key for key, path in paths.items() if path.exists()}
+    assert left == {"alive", "elsewhere", "other"}
 
 
 SAVER = """
