@@ -28,6 +28,9 @@ def _strip(context, builder, kind, value):
             part = builder.extract_value(value, k)
             part = _strip(context, builder, item, part)
             value = builder.insert_value(value, part, k)
+        return value
+    # What else may have an owner (a list, a structure) is counted as usual.
+    context.nrt.incref(builder, kind, value)
     return value
 
 

@@ -102,8 +102,10 @@ class LoopCache(_Cache):
 def read(path: Path) -> bytes | None:
     """Return what `write` kept; None where there is nothing, or nothing whole."""
     try:
+        if not path.is_file():  # a pipe would never end
+            return None
         content = path.read_bytes()
-    except OSError:
+    except (OSError, MemoryError):
         return None
     checksum, payload = content[:_CHECKSUM], content[_CHECKSUM:]
     if _sum(payload) != checksum:

@@ -16,6 +16,7 @@ import functools
 import hashlib
 import sys
 import types
+import uuid
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -106,6 +107,16 @@ def literal_intrinsic(function: Callable) -> Any:
     return numba.extending.intrinsic(prefer_literal=True)(function)
 
 
+def fresh(function: Any) -> Any:
+    """Return a compiled function as it is now: its own copy may be of an older day."""
+    if not is_compiled(function):
+        return function
+    snapshot = Snapshot()
+    copy = snapshot.take(function, function.__name__)
+    snapshot.name_copies(uuid.uuid4().hex)
+    return copy
+
+
 def is_compiled(function: Any) -> bool:
     """Whether `function` came from `numba.njit`."""
     return isinstance(function, Dispatcher)
@@ -117,12 +128,14 @@ def specialise(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) ->
     Later modules see what earlier ones define. Returns everything they define, by name.
     """
     if any(callable(value) and not is_compiled(value) for value in names.values()):
+        names = {name: fresh(value) for name, value in names.items()}
         bound = _bind(modules, names, _plain)
         return Loops(**bound, compiled=False, key="", opaque=())
     snapshot, taken = Snapshot(), {}
     for name in sorted(names):
         snapshot.digest.text("name", name)
         taken[name] = snapshot.take(names[name], name)
+    snapshot.note_overloads()
     content = _library_hash(tuple(modules)) + snapshot.digest.hexdigest()
     key = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
     loops = _alive.get(key)

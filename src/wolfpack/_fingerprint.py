@@ -9,8 +9,11 @@ import enum
 import hashlib
 import pickle
 import secrets
+import struct
 import sys
+import sysconfig
 import types
+from pathlib import Path
 from typing import Any
 
 import llvmlite
@@ -25,7 +28,11 @@ _VERSIONS = (
     *sys.version_info[:2],
     *(package.__version__ for package in (numba, llvmlite, np, scipy)),
 )
-_PLAIN = (bool, int, float, complex, str, type(None), type(...), range, slice)
+_PLAIN = (bool, int, str, type(None), type(...), range, slice)
+_PACKAGES = tuple(
+    str(Path(str(package.__file__)).parent) for package in (np, numba, llvmlite, scipy)
+)
+_STANDARD = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
 _PLAIN_TYPES = (
     numba_types.Number,
     numba_types.Boolean,
@@ -85,6 +92,9 @@ class Fingerprint:
         kind = type(value)
         if kind in _PLAIN:
             self.text(kind.__name__, repr(value))
+        elif kind in (float, complex):
+            whole = complex(value)
+            self.put(kind.__name__, struct.pack("<dd", whole.real, whole.imag))
         elif kind is bytes:
             self.put("bytes", value)
         elif isinstance(value, tuple):
@@ -106,7 +116,7 @@ class Fingerprint:
             self.text("numba type", f"{kind.__name__} {value}")
         elif isinstance(value, numba_types.ExternalFunction):
             self.text("external", f"{value.symbol} {value.sig}")
-        elif _is_released(value):
+        elif is_released(value):
             self.text("released", f"{getattr(value, '__module__', '')} {_name(value)}")
         else:
             return self._record_class(value)
@@ -136,7 +146,7 @@ class Fingerprint:
         dtype = value if isinstance(value, np.dtype) else value.dtype
         if dtype.hasobject:
             return False
-        self.text("dtype", f"{dtype.descr if dtype.names else dtype.str}")
+        self.text("dtype", repr(dtype))
         if isinstance(value, np.generic):
             self.put("scalar", value.tobytes())
         return True
@@ -180,21 +190,33 @@ class Fingerprint:
             self.put("unknown", secrets.token_bytes(16))
 
 
-def _is_released(value: Any) -> bool:
+def is_released(value: Any) -> bool:
     """Return whether a name in a released package means this very object."""
     if isinstance(value, np.ufunc):
         return getattr(np, value.__name__, None) is value
     if isinstance(value, types.ModuleType):
-        return value.__name__.partition(".")[0] in _RELEASED
+        return _comes_with_release(value)
     module = getattr(value, "__module__", None)
-    if not isinstance(module, str) or module.partition(".")[0] not in _RELEASED:
+    found: Any = sys.modules.get(module) if isinstance(module, str) else None
+    if found is None or not _comes_with_release(found):
         return False
-    found: Any = sys.modules.get(module)
     if getattr(found, str(getattr(value, "__name__", "")), None) is value:
         return True
     for part in _name(value).split("."):
         found = getattr(found, part, None)
     return found is value
+
+
+def _comes_with_release(module: types.ModuleType) -> bool:
+    """Return whether a module is what its name says: a user's `profile.py` is not."""
+    if module.__name__.partition(".")[0] not in _RELEASED:
+        return False
+    file = getattr(module, "__file__", None)
+    if file is None:  # compiled into the interpreter
+        return module.__name__ in sys.builtin_module_names
+    if "site-packages" in file or "dist-packages" in file:
+        return file.startswith(_PACKAGES)
+    return file.startswith((*_STANDARD, *_PACKAGES))
 
 
 def _name(value: Any) -> str:

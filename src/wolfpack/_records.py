@@ -27,6 +27,7 @@ def canonical(data: Any) -> Any:
     items = [canonical(item) for item in data]
     fields = getattr(data, "_fields", ())
     name = _PREFIX + "__".join(fields)
-    if not fields or name[len(_PREFIX) :].split("__") != list(fields):
+    apart = name[len(_PREFIX) :].split("__") == list(fields)
+    if not fields or not apart or any(one.startswith("_") for one in fields):
         return data if fields else tuple(items)  # names that cannot be told apart
     return (globals().get(name) or __getattr__(name))(*items)

@@ -111,7 +111,8 @@ class Run:
             _said_opaque.add(name)
             logger.warning(
                 "%s depends on %s, whose content has no fingerprint: its loops are "
-                "compiled for this process only.",
+                "compiled for this process only, as it is now. Start Python anew after "
+                "a change.",
                 name,
                 " and ".join(self.kernels.opaque[:3]),
             )

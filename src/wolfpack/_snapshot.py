@@ -13,6 +13,7 @@ kept as it is, and named in `opaque`: loops that depend on it are not for the di
 import builtins
 import dis
 import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -21,15 +22,17 @@ import numba
 import numpy as np
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
+from numba.core.typing.templates import builtin_registry
 from numba.np.ufunc.dufunc import DUFunc
 
-from wolfpack._fingerprint import Fingerprint
+from wolfpack._fingerprint import Fingerprint, is_released
 
 # Copies say that they come from this module, which every process can import: Numba
 # looks it up when it loads them from disk.
 HOME = __name__
 # Numba puts the address of a larger array into the code, where others put its content.
 LARGE_BYTES = 10**6
+_BUILT = vars(builtins)
 _WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper", "forceinline")
 
 
@@ -73,6 +76,7 @@ class Snapshot:
         self._copies: list[tuple[Any, types.FunctionType]] = []  # of which original
         self._met: dict[int, tuple[int, Any, Any]] = {}  # number, original, copy
         self._open: list[int] = []  # the functions whose globals are being copied
+        self._modules: dict[tuple[int, frozenset[str]], types.ModuleType] = {}
 
     def take(self, value: Any, where: str) -> Any:
         """Hash a value; return its copy. `where` is its name, for messages."""
@@ -96,6 +100,16 @@ class Snapshot:
         if value is numba.objmode or not self.digest.known(value):
             return self._keep(value, where)
         return self._array(value, where) if isinstance(value, np.ndarray) else value
+
+    def note_overloads(self) -> None:
+        """Name what the program has overloaded of NumPy, Numba and the like.
+
+        A user's function may call it by way of a method or of a released name, where
+        nothing of it is seen.
+        """
+        if any(not _is_ours(original) for original, _ in self._copies):
+            registry = builtin_registry.functions, builtin_registry.attributes
+            self.opaque += _overloads(*map(len, registry))
 
     def name_copies(self, key: str) -> None:
         """Give every copy a name that no other function has.
@@ -123,19 +137,19 @@ class Snapshot:
         if origin is not None and not self._checked:
             self.digest.text("bound", origin)
             return value
-        known = value._compiler.pipeline_class is Compiler and not value.locals
-        if not known:
+        if value._compiler.pipeline_class is not Compiler:
             return self._keep(value, where)
         options = dict(value.targetoptions)
         declared = () if value._can_compile else tuple(value.nopython_signatures)
         self.digest.text("options", str([(k, _order(options[k])) for k in options]))
-        self.digest.text("declared", str(declared))
+        self.digest.text("declared", f"{declared} {sorted(value.locals.items())}")
         kind: Any = type(value)
         if self._checked:
             options = {k: v for k, v in options.items() if k not in _WRAPPERS}
             options["boundscheck"], kind = True, CPUDispatcher
         copy, fill = self._function(value.py_func)
-        made = (Signed if declared else kind)(copy, targetoptions=options)
+        kind = Signed if declared else kind
+        made = kind(copy, locals=dict(value.locals), targetoptions=options)
         if declared:
             made.declared = declared
         self._open.append(len(self._met))
@@ -147,7 +161,7 @@ class Snapshot:
     def _array(self, value: np.ndarray, where: str) -> np.ndarray:
         """Return a copy of the same layout that nobody else can change."""
         flags = value.flags
-        self.digest.text("flags", f"{flags.c_contiguous} {flags.writeable}")
+        self.digest.text("layout", f"{value.strides} {flags.writeable} {flags.aligned}")
         if value.nbytes > LARGE_BYTES:
             megabytes = f"{value.nbytes / 1e6:.0f} MB"
             self.opaque.append(f"{where} (an array of {megabytes}: pass it in data)")
@@ -164,10 +178,10 @@ class Snapshot:
 
     def _record(self, value: tuple, where: str) -> Any:
         self.digest.text("record", type(value).__name__)
-        if not self.digest.known(type(value)):
+        if not hasattr(value, "_fields") or not self.digest.known(type(value)):
             return self._keep(value, where)
-        make: Any = type(value)
-        return make(*(self.take(item, where) for item in value))
+        # Its class may have a constructor of its own, which was called already.
+        return tuple.__new__(type(value), [self.take(item, where) for item in value])
 
     def _intrinsic(self, value: Any, where: str) -> Any:
         """Hash what writes machine code, if it is ours; it is never copied."""
@@ -210,10 +224,12 @@ class Snapshot:
                     continue
                 cell.cell_contents = self._member(value, code, f"{key} in {name}")
             for key in sorted(_globals_of(code)):
-                if key in function.__globals__:
+                found = function.__globals__ if key in function.__globals__ else _BUILT
+                if key in found:
                     self.digest.text("global", key)
-                    value = function.__globals__[key]
-                    space[key] = self._member(value, code, f"{key} in {name}")
+                    value = self._member(found[key], code, f"{key} in {name}")
+                    if found is not _BUILT:
+                        space[key] = value
 
         return copy, fill
 
@@ -225,15 +241,24 @@ class Snapshot:
     def _module(self, module: types.ModuleType, names: frozenset[str]) -> Any:
         """Return a module that holds what a function may read of this one."""
         if self.digest.known(module):
+            for name in sorted(names & set(vars(module))):
+                value = vars(module)[name]  # a user may have put a number there
+                if isinstance(value, int | float | complex | np.ndarray | np.generic):
+                    self.digest.text("number", name)
+                    self.digest.known(value)
             return module
+        if (id(module), names) in self._modules:
+            self.digest.text("module again", module.__name__)
+            return self._modules[id(module), names]
         copy = types.ModuleType(module.__name__)
+        self._modules[id(module), names] = copy
         self.digest.text("module", module.__name__)
         for name in sorted(names):
             if hasattr(module, name):
                 value, where = getattr(module, name), f"{module.__name__}.{name}"
                 self.digest.text("member", name)
                 if isinstance(value, types.ModuleType):
-                    setattr(copy, name, self._module(value, names - {name}))
+                    setattr(copy, name, self._module(value, names))
                 else:
                     setattr(copy, name, self.take(value, where))
         return copy
@@ -250,6 +275,29 @@ class Snapshot:
                 self._code(constant)
             else:
                 self.digest.known(constant)
+
+
+def _is_ours(function: Any) -> bool:
+    return str(function.__module__).partition(".")[0] == "wolfpack"
+
+
+@functools.lru_cache(1)
+def _overloads(n_functions: int, n_attributes: int) -> tuple[str, ...]:
+    """Return the overloads that neither a released package nor wolfpack has made."""
+    found = []
+    for template in (*builtin_registry.functions, *builtin_registry.attributes):
+        define: Any = getattr(template, "_overload_func", None)
+        if define is None:
+            continue
+        module = sys.modules.get(define.__globals__.get("__name__") or "")
+        if module is not None and is_released(module):
+            continue
+        target = getattr(template, "key", None)
+        own = callable(target) and not isinstance(target, type)
+        if _is_ours(define) or (own and not is_released(target)):
+            continue  # ours, or of a function of the user's that is opaque itself
+        found.append(f"{define.__qualname__} (an overload)")
+    return tuple(found)
 
 
 def _order(option: Any) -> Any:

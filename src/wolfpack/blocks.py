@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfpack._compile import is_compiled, jit
+from wolfpack._compile import fresh, is_compiled, jit
 from wolfpack.problem import Problem, ProblemError
 from wolfpack.sets import Set
 
@@ -84,7 +84,15 @@ def from_blocks(
     >>> x.sum(axis=0).round(2).tolist()
     [0.5, 0.5, 1.0]
     """
-    x0 = np.array(x0, dtype=np.float64, order="C")
+    try:
+        given = np.asarray(x0)
+        if given.dtype.kind not in "biuf":
+            raise ProblemError(f"x0 must hold real numbers, but holds {given.dtype}.")
+        x0 = np.array(given, dtype=np.float64, order="C")
+    except (ValueError, OverflowError) as error:
+        raise ProblemError(f"x0 must be an array of real numbers: {error}") from None
+    if not isinstance(args, tuple | list):
+        raise ProblemError(f"args must be a tuple, but is {args!r}.")
     if x0.ndim != 2 or x0.size == 0:
         raise ProblemError(f"x0 must have shape (n blocks, m entries), not {x0.shape}.")
     if not callable(gradient):
@@ -125,6 +133,8 @@ def from_blocks(
     given = [gradient] if value is None else [gradient, value]
     native = all(is_compiled(function) for function in given)
     compiled = jit if native else (lambda function: function)
+    if not native:  # plain Python would call what Numba compiled on an older day
+        gradient, value = fresh(gradient), fresh(value)
     return Problem(
         data=Blocks(set.params, tuple(args)),
         shared=np.zeros_like(x0),

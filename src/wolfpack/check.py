@@ -7,12 +7,14 @@ and what it returns is compared with what the other functions say about the same
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba.core.errors import NumbaError
 
 from wolfpack import _slots
 from wolfpack._block_check import BlockCheck, outside, sentence
+from wolfpack._compile import is_compiled
 from wolfpack._inputs import is_number
 from wolfpack._trial import Fault, visit, with_bounds
 from wolfpack.problem import OPTIONAL, REQUIRED, Problem, ProblemError
@@ -21,6 +23,7 @@ from wolfpack.problem import OPTIONAL, REQUIRED, Problem, ProblemError
 def check(problem: Problem) -> None:
     """Raise `ProblemError` if a function of `problem` misbehaves on its data."""
     _check_arrays(problem)
+    _check_rest(problem)
     given = {}
     for name in REQUIRED + OPTIONAL:
         function = getattr(problem, name)
@@ -89,6 +92,8 @@ def _check_arrays(problem: Problem) -> None:
             raise ProblemError(f"{name} must be a NumPy array, but is a {given}.")
         if not array.flags.c_contiguous:
             raise ProblemError(f"{name} must be C-contiguous: np.ascontiguousarray it.")
+        if array.dtype.kind not in "iuf":
+            raise ProblemError(f"{name} must hold numbers, but holds {array.dtype}.")
         if array.size == 0:
             raise ProblemError(f"{name} is empty: there is nothing to solve.")
         if not np.isfinite(array).all():
@@ -103,6 +108,14 @@ def _check_arrays(problem: Problem) -> None:
                 f"but is {start.dtype} of shape {start.shape}."
             )
         return
+    if not isinstance(offsets, np.ndarray) or offsets.dtype != np.int64:
+        given = getattr(offsets, "dtype", type(offsets).__name__)
+        raise ProblemError(f"offsets must be an array of int64, but is {given}.")
+    if offsets.ndim != 1 or len(offsets) < 2:
+        raise ProblemError(
+            "offsets must be a row of at least 2 numbers, but has shape "
+            f"{offsets.shape}."
+        )
     if start.ndim != 1 or len(offsets) < 2 or offsets[-1] != len(start):
         raise ProblemError(
             f"with offsets, start must be one-dimensional with offsets[-1] entries; "
@@ -112,11 +125,36 @@ def _check_arrays(problem: Problem) -> None:
         raise ProblemError("offsets must start at 0 and increase: no atom is empty.")
 
 
+def _check_rest(problem: Problem) -> None:
+    if not (isinstance(problem.max_rows, int | np.integer) and problem.max_rows >= 0):
+        raise ProblemError(f"max_rows must be 0 or more, but is {problem.max_rows!r}.")
+    for name in ("work", "finish"):
+        value = getattr(problem, name)
+        if not callable(value) and not (name == "finish" and value is None):
+            raise ProblemError(f"{name} must be a function, but is {value!r}.")
+    named = (getattr(problem, name) for name in REQUIRED + OPTIONAL)
+    if any(map(is_compiled, named)) and _holds_function(problem.data):
+        raise ProblemError(
+            "data holds a compiled function, whose changes nothing would see; let the "
+            "problem's functions call it as a global, or from a closure."
+        )
+
+
+def _holds_function(data: Any) -> bool:
+    if isinstance(data, tuple):
+        return any(map(_holds_function, data))
+    return is_compiled(data)
+
+
 def _check_signature(name: str, function: Callable) -> None:
     needed = list(inspect.signature(getattr(_slots, name)).parameters)
     python = getattr(function, "py_func", function)
+    if not callable(python):
+        raise ProblemError(f"{name} must be a function, but is {function!r}.")
     try:
         inspect.signature(python).bind(*needed)
+    except ValueError:  # a builtin that does not say
+        return
     except TypeError:
         given = inspect.signature(python)
         raise ProblemError(

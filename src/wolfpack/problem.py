@@ -160,8 +160,10 @@ class Problem:
     checked: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Make the type of `data` one that every process knows."""
-        object.__setattr__(self, "data", canonical(self.data))
+        """Make the type of `data` one that every process knows, if it is compiled."""
+        given = (getattr(self, name) for name in REQUIRED + OPTIONAL)
+        if all(one is None or _compile.is_compiled(one) for one in given):
+            object.__setattr__(self, "data", canonical(self.data))
 
     def made_by(self, function: Callable, *args: Any) -> "Problem":
         """Remember how to make it again; that is what a pickle of it holds.

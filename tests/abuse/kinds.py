@@ -201,13 +201,54 @@ KINDS = {
         "    for k in numba.prange(4):\n        total += C / 4\n    return total\n"
         "@numba.njit\ndef score(data, shared, i, atom): return f(shared)"
     ),
+    "types of locals": (
+        "@numba.njit(locals={'c': numba.float64})\n"
+        "def score(data, shared, i, atom):\n    c = C\n    return c"
+    ),
+    "constructor of its own": (
+        "class T(namedtuple('T', 'c')):\n    __slots__ = ()\n"
+        "    def __new__(cls, half): return super().__new__(cls, 2 * half)\n"
+        "T1 = T(C / 2)\n"
+        "@numba.njit\ndef score(data, shared, i, atom): return T1.c"
+    ),
+    "builtin": (
+        "import builtins\nbuiltins.OWN = C\n"
+        "@numba.njit\ndef score(data, shared, i, atom): return OWN"
+    ),
+    "number in NumPy": (
+        "np.OWN = C\n@numba.njit\ndef score(data, shared, i, atom): return np.OWN"
+    ),
+    "module named as one of Python's": (
+        "import types\nprofile = types.ModuleType('profile')\nprofile.c = C\n"
+        "@numba.njit\ndef score(data, shared, i, atom): return profile.c"
+    ),
+    "module within itself": (
+        "import types\nmine = types.ModuleType('mine')\nmine.sub = mine\n"
+        "mine.c = C\n"
+        "@numba.njit\ndef score(data, shared, i, atom): return mine.sub.sub.c"
+    ),
     "large array": (
         "T = np.full(200_000, C)\n"
         "@numba.njit\ndef score(data, shared, i, atom): return T[7]"
     ),
 }
+# Overloads of what is not the user's: they are seen by all functions that come later.
+LAST = {
+    "overload of NumPy": (
+        "@overload(np.busday_count)\ndef ov(a):\n"
+        "    def impl(a): return a + C\n    return impl\n"
+        "@numba.njit\ndef score(data, shared, i, atom): return np.busday_count(0.0)"
+    ),
+    "method": (
+        "from numba.extending import overload_method\nfrom numba import types\n"
+        "@overload_method(types.Array, 'own')\ndef ov(a):\n"
+        "    def impl(a): return a[0] + C\n    return impl\n"
+        "@numba.njit\ndef score(data, shared, i, atom): return shared.own()"
+    ),
+}
 # What Numba compiles when it is defined, and what has no content to hash.
 OPAQUE = {
+    *LAST,
     "helper that calls itself",
     "vectorize with a signature",
     "guvectorize",
@@ -236,6 +277,11 @@ EDITS = {
     "helper of a module": "@numba.njit\ndef helper(): return {c}\nmine.helper = helper",
     "number of a module": "mine.sub.c = {c}",
     "inner function": "C = {c}",
+    "types of locals": "C = {c}",
+    "builtin": "builtins.OWN = {c}",
+    "number in NumPy": "np.OWN = {c}",
+    "module named as one of Python's": "profile.c = {c}",
+    "module within itself": "mine.c = {c}",
     "try and except": "C = {c}",
     "vectorize": "C = {c}",
     "large array": "T[:] = {c}",
@@ -249,5 +295,5 @@ def change(kind, c, module=None):
         return module
     module = types.ModuleType("a_module_of_the_user")
     sys.modules[module.__name__] = module
-    exec(HEAD + f"C = {c}\n" + KINDS[kind], vars(module))
+    exec(HEAD + f"C = {c}\n" + (KINDS | LAST)[kind], vars(module))
     return module

@@ -50,7 +50,7 @@ def processes(tmp_path_factory):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", kinds.KINDS)
+@pytest.mark.parametrize("kind", [*kinds.KINDS, *kinds.LAST])
 def test_no_process_meets_the_code_of_another_constant(processes, kind):
     for found in processes:
         for c in (2.0, 7.0):
@@ -61,7 +61,7 @@ def test_no_process_meets_the_code_of_another_constant(processes, kind):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", kinds.KINDS)
+@pytest.mark.parametrize("kind", [*kinds.KINDS, *kinds.LAST])
 def test_what_can_be_hashed_is_found_again_and_nothing_else(processes, kind):
     _, hits, _ = processes[2][kind, 2.0]  # as the session had it at first
     assert hits == (kind not in kinds.OPAQUE)
@@ -178,3 +178,48 @@ def test_what_is_bound_once_is_never_shared():
     assert (one.call((), None), two.call((), None)) == (1.0, 2.0)
     assert not one.compiled
     assert isinstance(one.call, types.FunctionType)
+
+
+def test_a_mixed_problem_sees_what_has_changed():
+    """A compiled gradient beside a plain value: plain loops call it from Python."""
+    space = {"__name__": "mixed", "numba": numba, "C": 2.0}
+    exec("@numba.njit\ndef gradient(x, i): return x[i] - C", space)
+
+    def value(x):
+        return 0.5 * float(np.square(x - space["C"]).sum())
+
+    def solve():
+        problem = wolfpack.from_blocks(
+            np.full((3, 4), 1.0), space["gradient"], wolfpack.box(-100, 100),
+            quadratic=True, value=value,
+        )  # fmt: skip
+        return wolfpack.solve(problem, tol=1e-9, max_epochs=300, rng=0).solution[0, 0]
+
+    assert solve() == pytest.approx(2.0, abs=1e-3)
+    space["C"] = 7.0
+    assert solve() == pytest.approx(7.0, abs=1e-3)
+
+
+def test_a_compiled_function_in_data_is_refused():
+    helper = define("def f(): return 1.0")
+    gradient = define("def f(x, i, h): return x[i] - h()")
+    problem = wolfpack.from_blocks(
+        np.zeros((2, 2)), gradient, wolfpack.l2_ball(), args=(helper,)
+    )
+    with pytest.raises(wolfpack.ProblemError, match="data holds a compiled function"):
+        wolfpack.solve(problem)
+
+
+def test_structures_in_data_keep_their_owner():
+    """Loops count no references to arrays, but to other things that have an owner."""
+    from numba.typed import List
+
+    numbers = List([2.0, 3.0])
+    gradient = define("def f(x, i, many): return x[i] - many[0]")
+    problem = wolfpack.from_blocks(
+        np.zeros((2, 2)), gradient, wolfpack.box(-9, 9), args=(numbers,), quadratic=True
+    )
+    for _ in range(3):
+        result = wolfpack.solve(problem, tol=1e-9, max_epochs=200, rng=0)
+        assert result.solution[0, 0] == pytest.approx(2.0, abs=1e-3)
+    assert list(numbers) == [2.0, 3.0]

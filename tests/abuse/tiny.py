@@ -30,7 +30,7 @@ if __name__ == "__main__":
 
     sys.modules["tiny"] = sys.modules["__main__"]
     rows = []
-    for kind in kinds.KINDS:
+    for kind in [*kinds.KINDS, *(kinds.LAST if len(sys.argv) == 2 else ())]:
         module = None
         for text in sys.argv[1:]:
             module = kinds.change(kind, float(text), module)
