@@ -172,7 +172,7 @@ def parse(arguments):
 def main(arguments=None):
     """Run until the time is over; return the exit code."""
     options = parse(arguments)
-    console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+    console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)
     begin = time.monotonic()
     shown = console.is_terminal and not options.verbose
     with tempfile.TemporaryDirectory(prefix="soak-") as scratch:
