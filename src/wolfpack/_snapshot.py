@@ -293,7 +293,7 @@ def _overloads(n_functions: int, n_attributes: int) -> tuple[str, ...]:
         if module is not None and is_released(module):
             continue
         target = getattr(template, "key", None)
-        own = callable(target) and not isinstance(target, type)
+        own = isinstance(target, types.FunctionType)
         if _is_ours(define) or (own and not is_released(target)):
             continue  # ours, or of a function of the user's that is opaque itself
         found.append(f"{define.__qualname__} (an overload)")

@@ -234,6 +234,13 @@ KINDS = {
 }
 # Overloads of what is not the user's: they are seen by all functions that come later.
 LAST = {
+    "overload of SciPy": (
+        "import scipy.special\n"
+        "@overload(scipy.special.expit)\ndef ov(a):\n"
+        "    def impl(a): return a + C\n    return impl\n"
+        "@numba.njit\ndef score(data, shared, i, atom):\n"
+        "    return scipy.special.expit(0.0)"
+    ),
     "overload of NumPy": (
         "@overload(np.busday_count)\ndef ov(a):\n"
         "    def impl(a): return a + C\n    return impl\n"
