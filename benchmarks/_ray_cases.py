@@ -9,9 +9,9 @@ import numpy as np
 from numba import types
 
 import wolfpack
-from wolfpack.engines.messages import NOWHERE
-from wolfpack.engines.ray_worker import WorkerActor
-from wolfpack.engines.service import Service
+from wolfpack.engines.cluster.messages import NOWHERE
+from wolfpack.engines.cluster.service import Service
+from wolfpack.engines.cluster.worker_actor import WorkerActor
 from wolfpack.solve import _validate
 from wolfpack.state import State
 

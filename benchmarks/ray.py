@@ -34,7 +34,7 @@ from _threads_cases import machine
 import wolfpack
 from wolfpack import Delayed, Ray, Threads
 from wolfpack.delays import Workers
-from wolfpack.engines import cluster
+from wolfpack.engines.cluster.connect import connect
 from wolfpack.engines.threads import count_cores
 
 COLUMNS = {
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--out", type=Path, default=here)
     asked = parser.parse_args()
-    cluster.connect(ray, None, count_cores())
+    connect(ray, None, count_cores())
     facts = {**machine(), "ray": ray.__version__}
     book = Book(asked.out, "ray", COLUMNS, facts)
     for name in asked.sections.split(","):

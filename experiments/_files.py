@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wolfpack._interrupt import AllOrNothing, Interrupt
-from wolfpack._report import BADGES
+from wolfpack.cli.report import BADGES
+from wolfpack.run.interrupt import AllOrNothing, Interrupt
 
 Row = dict[str, Any]
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 import wolfpack
-from wolfpack._run import Run
 from wolfpack.engines.serial import GROW
+from wolfpack.run.loop import Run
 from wolfpack.solve import _validate
 from wolfpack.state import State
-from wolfpack.stores import atoms as atom_store
+from wolfpack.update import atoms as atom_store
 
 SERIAL = wolfpack.Serial()
 

@@ -5,7 +5,7 @@ import pytest
 
 import wolfpack
 from wolfpack import suggest_batch_size
-from wolfpack._pilot import Pilot
+from wolfpack.advice.pilot import Pilot
 
 N = 256
 

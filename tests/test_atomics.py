@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from wolfpack._atomics import (
+from wolfpack.kernels.atomics import (
     acquire,
     compare_exchange,
     fetch_add,
@@ -15,7 +15,7 @@ from wolfpack._atomics import (
     release,
     store_release,
 )
-from wolfpack._memory import LINE, copy, zeros
+from wolfpack.kernels.memory import LINE, copy, zeros
 
 N_THREADS = 6  # more than the two cores of a small machine
 MANY = 300_000

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from wolfpack import __version__, make_piecewise
 from wolfpack.cli import app
 from wolfpack.engines.threads import count_cores
-from wolfpack.models import load_model
+from wolfpack.files.model_file import load_model
 
 SERVER = "fit dates --engine threads --mode server"
 LOCK_FREE = "fit dates --engine threads --mode lock-free"

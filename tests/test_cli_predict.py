@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from wolfpack import load_dates
 from wolfpack.cli import app
-from wolfpack.models import load_model
+from wolfpack.files.model_file import load_model
 
 
 def run(*arguments):

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import wolfpack
-from wolfpack import _compile, steps
-from wolfpack._snapshot import Snapshot
+from wolfpack.kernels import specialise as _compile
+from wolfpack.kernels.snapshot import Snapshot
+from wolfpack.update import steps
 
 SCRIPT = """
 import json
@@ -94,7 +95,7 @@ def run_script(folder, script=SCRIPT, helper=HELPER):
     """Run it in a process of its own; return the answer, cache hits and misses."""
     (folder / "script.py").write_text(script)
     (folder / "helper.py").write_text(helper)
-    source = Path(_compile.__file__).parents[1]
+    source = Path(_compile.__file__).parents[2]
     environment = os.environ | {
         "WOLFPACK_CACHE": str(folder / "cache"),
         "PYTHONPATH": str(source),
@@ -242,5 +243,5 @@ def test_the_key_covers_enums_aliases_and_submodules():
 def test_nothing_is_kept_beside_the_sources():
     problem = wolfpack.group_fused_lasso(np.arange(6.0).reshape(3, 2), alpha=0.1)
     wolfpack.solve(problem, sampling="gap", rng=0)
-    kept = Path(_compile.__file__).parent.rglob("*")
+    kept = Path(wolfpack.__file__).parent.rglob("*")
     assert not [path for path in kept if path.suffix in (".nbi", ".nbc", ".bin")]

@@ -3,7 +3,7 @@
 import pytest
 
 import wolfpack
-from wolfpack import _costs
+from wolfpack.advice import costs as measured
 
 
 @pytest.fixture
@@ -15,11 +15,11 @@ def problem():
 @pytest.fixture
 def clocks(monkeypatch):
     """Clocks that say 1 for a call, 7 for an update of 4 blocks, 3 for one of 1."""
-    monkeypatch.setattr(_costs, "count_cores", lambda: 8)
-    monkeypatch.setattr(_costs, "LINE_SECONDS", 1e9)
-    monkeypatch.setattr(_costs, "_time_oracle", lambda *_: 1.0)
+    monkeypatch.setattr(measured, "count_cores", lambda: 8)
+    monkeypatch.setattr(measured, "LINE_SECONDS", 1e9)
+    monkeypatch.setattr(measured, "_time_oracle", lambda *_: 1.0)
     monkeypatch.setattr(
-        _costs, "_time_update", lambda _, tau, __: ({1: 4.0, 4: 11.0}[tau], None)
+        measured, "_time_update", lambda _, tau, __: ({1: 4.0, 4: 11.0}[tau], None)
     )
 
     def set_paces(**paces):
@@ -28,55 +28,55 @@ def clocks(monkeypatch):
             return paces["pair"] if T == 1 else paces["crowd"]
 
         asked = []
-        monkeypatch.setattr(_costs, "_time_server", time_server)
+        monkeypatch.setattr(measured, "_time_server", time_server)
         return asked
 
     return set_paces
 
 
 def test_a_busy_server_says_what_an_update_takes(problem, clocks):
-    pair = _costs.Pace(update=5.0, call=5.0, is_full=False)
-    clocks(pair=pair, crowd=_costs.Pace(update=20.0, call=40.0, is_full=True))
-    costs = _costs.measure(problem, 4, 4, (1, 3), 0.1)
+    pair = measured.Pace(update=5.0, call=5.0, is_full=False)
+    clocks(pair=pair, crowd=measured.Pace(update=20.0, call=40.0, is_full=True))
+    costs = measured.measure(problem, 4, 4, (1, 3), 0.1)
     # Two calls of 1 and a step of 3 side by side take 3: the other 2 moved v.
-    assert costs == _costs.Costs(oracle=1.0, update=20.0, read=2.0)
+    assert costs == measured.Costs(oracle=1.0, update=20.0, read=2.0)
 
 
 def test_busy_workers_say_what_reading_takes(problem, clocks):
-    pair = _costs.Pace(update=5.0, call=5.0, is_full=False)
-    clocks(pair=pair, crowd=_costs.Pace(update=9.0, call=8.0, is_full=False))
-    costs = _costs.measure(problem, 4, 4, (1, 3), 0.1)
-    assert costs == _costs.Costs(oracle=1.0, update=7.0 + 6.0, read=6.0)
+    pair = measured.Pace(update=5.0, call=5.0, is_full=False)
+    clocks(pair=pair, crowd=measured.Pace(update=9.0, call=8.0, is_full=False))
+    costs = measured.measure(problem, 4, 4, (1, 3), 0.1)
+    assert costs == measured.Costs(oracle=1.0, update=7.0 + 6.0, read=6.0)
 
 
 def test_there_are_never_more_workers_than_cores(problem, clocks):
-    pace = _costs.Pace(update=5.0, call=5.0, is_full=False)
+    pace = measured.Pace(update=5.0, call=5.0, is_full=False)
     asked = clocks(pair=pace, crowd=pace)
-    _costs.measure(problem, 1000, 4, (1, 1), 0.1)
+    measured.measure(problem, 1000, 4, (1, 1), 0.1)
     assert asked == [(1, 1, (1, 1)), (7, 4, (1, 1))]
 
 
 def test_reading_takes_no_longer_than_cache_lines_do(problem, clocks, monkeypatch):
-    pace = _costs.Pace(update=5.0, call=1e6, is_full=False)
+    pace = measured.Pace(update=5.0, call=1e6, is_full=False)
     clocks(pair=pace, crowd=pace)
-    monkeypatch.setattr(_costs, "LINE_SECONDS", 0.01)
-    costs = _costs.measure(problem, 4, 4, (1, 1), 0.1)
+    monkeypatch.setattr(measured, "LINE_SECONDS", 0.01)
+    costs = measured.measure(problem, 4, 4, (1, 1), 0.1)
     assert costs.read == pytest.approx(0.01 * problem.shared.nbytes / 64)
 
 
 def test_one_core_moves_nothing(problem, clocks, monkeypatch):
-    monkeypatch.setattr(_costs, "count_cores", lambda: 1)
-    costs = _costs.measure(problem, 4, 4, (1, 1), 0.1)
-    assert costs == _costs.Costs(oracle=1.0, update=7.0, read=0.0)
+    monkeypatch.setattr(measured, "count_cores", lambda: 1)
+    costs = measured.measure(problem, 4, 4, (1, 1), 0.1)
+    assert costs == measured.Costs(oracle=1.0, update=7.0, read=0.0)
 
 
 def test_the_clocks_are_right(problem):
     """A call that is repeated takes as long each time; an update takes some time."""
-    update, state = _costs._time_update(problem, 4, 0.1)
-    once = _costs._time_oracle(problem, state, 1, 1, 0.1)
-    often = _costs._time_oracle(problem, state, 2, 5, 0.1)
+    update, state = measured._time_update(problem, 4, 0.1)
+    once = measured._time_oracle(problem, state, 1, 1, 0.1)
+    often = measured._time_oracle(problem, state, 2, 5, 0.1)
     assert 0 < once < update < 1
     assert 0.05 < often / once < 20
-    pace = _costs._time_server(problem, 1, 1, (1, 1), 0.1)
+    pace = measured._time_server(problem, 1, 1, (1, 1), 0.1)
     assert 0 < pace.update < 1
     assert 0 < pace.call < 1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from wolfpack._crew import Crew
+from wolfpack.run.crew import Crew
 
 pytestmark = pytest.mark.timeout(60)
 

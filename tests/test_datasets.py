@@ -12,7 +12,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import load_digits
 
-from wolfpack import _datafiles, datasets
+from wolfpack import datasets
+from wolfpack.datasets import files as _datafiles
 
 FOLD_SIZES = [626, 704, 684, 698, 693, 651, 739, 717, 690, 675]
 

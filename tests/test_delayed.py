@@ -9,7 +9,7 @@ from test_serial import ALPHA, Chain, Lasso, Simplices, close
 
 from wolfpack import Delayed, OracleError, Serial, Status, solve
 from wolfpack.delays import Delays, constant, empirical, geometric, pareto, poisson
-from wolfpack.engines import backlog
+from wolfpack.engines.late import backlog
 from wolfpack.engines.serial import GROW
 from wolfpack.state import State
 
@@ -194,8 +194,8 @@ def test_slices_leave_no_mark(lasso, tau, monkeypatch):
     how |= {"engine": Delayed(pareto(10))}
     whole = solve(lasso.problem, **how)
     beats = []
-    monkeypatch.setattr("wolfpack._run.BEAT_SECONDS", 0.0)
-    monkeypatch.setattr("wolfpack._schedule.SLICE_SECONDS", 1e-6)
+    monkeypatch.setattr("wolfpack.run.loop.BEAT_SECONDS", 0.0)
+    monkeypatch.setattr("wolfpack.run.schedule.SLICE_SECONDS", 1e-6)
     sliced = solve(lasso.problem, callback=beats.append, max_seconds=60, **how)
     assert sum(not event.checked for event in beats) > 100
     same(whole, sliced)

@@ -15,8 +15,8 @@ import spy
 
 import wolfpack
 from wolfpack import Serial, Sync, Threads
-from wolfpack.engines.merge import STRIPE
-from wolfpack.stores import atoms as atom_store
+from wolfpack.engines.shared_memory.merge import STRIPE
+from wolfpack.update import atoms as atom_store
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 DATA = Path(os.environ.get("WOLFPACK_DATA") or BESIDE)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wolfpack import ChainSSVM
-from wolfpack.models import ARRAYS, ModelError, load_model, save_model
+from wolfpack.files.model_file import ARRAYS, ModelError, load_model, save_model
 
 
 def make_model(names=None, **params):

@@ -8,8 +8,9 @@ from sklearn.datasets import load_digits
 from sklearn.svm import LinearSVC
 
 import wolfpack
-from wolfpack import Serial, Sync, Threads, check, multiclass_svm
-from wolfpack.stores import atoms as atom_store
+from wolfpack import Serial, Sync, Threads, multiclass_svm
+from wolfpack.checks import problem as check
+from wolfpack.update import atoms as atom_store
 
 ALPHA = 0.02
 ENGINES = {

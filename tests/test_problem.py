@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 
 import wolfpack
 from wolfpack import OracleError, Problem, ProblemError
-from wolfpack.check import check
+from wolfpack.checks.problem import check
 
 TEMPLATE = Path(__file__).parents[1] / "extension_template" / "my_problem.py"
 spec = importlib.util.spec_from_file_location("my_problem", TEMPLATE)

@@ -16,8 +16,8 @@ from played import assert_sound, from_file, lasso, sleepy
 
 import wolfpack
 from wolfpack import OracleError, Ray, State, Status, solve
-from wolfpack.engines import cluster
-from wolfpack.engines.fleet import Fleet
+from wolfpack.engines.cluster import connect
+from wolfpack.engines.cluster.fleet import Fleet
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wolfpack[ray]'")
 
@@ -32,7 +32,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def pack():
     """Two workers on a Ray of this module."""
-    cluster.connect(ray, None, 2)
+    connect.connect(ray, None, 2)
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield Ray(n_workers=2)
     ray.shutdown()
@@ -265,13 +265,13 @@ def test_a_block_that_fails_on_a_worker_is_named(pack, tmp_path, kind, sentence)
 def test_an_address_where_nobody_is():
     begin = time.monotonic()
     with pytest.raises(ConnectionError, match=r"nobody answers at 127\.0\.0\.1:1 "):
-        cluster.connect(ray, "127.0.0.1:1", None)
+        connect.connect(ray, "127.0.0.1:1", None)
     assert time.monotonic() - begin < 20
     for address in ("nowhere", "", ":6379", "here:", "10.0.0.1:99999", "10.0.0.1:²"):
         with pytest.raises(ValueError, match=r"must be like '10\.0\.0\.1:6379', not"):
-            cluster.connect(ray, address, None)
+            connect.connect(ray, address, None)
     with pytest.raises(ConnectionError, match="nobody answers at"):
-        cluster.connect(ray, "a" * 70 + ".example:6379", None)
+        connect.connect(ray, "a" * 70 + ".example:6379", None)
 
 
 @pytest.mark.parametrize("damage", ["unset", "missing", "a folder"])
@@ -281,17 +281,17 @@ def test_certificates_that_cannot_be_read(monkeypatch, tmp_path, damage):
     if damage == "a folder":
         bad.mkdir()
     monkeypatch.setenv("RAY_USE_TLS", "1")
-    for name in cluster.CERTIFICATES:
+    for name in connect.CERTIFICATES:
         monkeypatch.setenv(name, str(good))
-    for name in cluster.CERTIFICATES:
+    for name in connect.CERTIFICATES:
         with monkeypatch.context() as patch:
             patch.setenv(name, str(bad))
             if damage == "unset":
                 patch.delenv(name)
             with pytest.raises(ValueError, match=f"so {name} must be the path of a"):
-                cluster.connect(ray, None, 1)
+                connect.connect(ray, None, 1)
             patch.setenv("RAY_USE_TLS", "0")
-            cluster.check_certificates()
+            connect.check_certificates()
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate")
@@ -308,9 +308,9 @@ def test_certificates_that_do_not_belong_together(monkeypatch, tmp_path):
     monkeypatch.setenv("RAY_USE_TLS", "true")
 
     def check(*paths):
-        for name, path in zip(cluster.CERTIFICATES, paths, strict=True):
+        for name, path in zip(connect.CERTIFICATES, paths, strict=True):
             monkeypatch.setenv(name, path)
-        cluster.check_certificates()
+        connect.check_certificates()
 
     check("mine.pem", "mine.key", "yours.pem")
     for paths in [

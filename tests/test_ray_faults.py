@@ -16,9 +16,9 @@ import pytest
 from played import assert_sound, children, is_alive, lasso, sleepy
 
 from wolfpack import EngineError, Ray, State, Status, solve
-from wolfpack.engines import cluster
-from wolfpack.engines.driver import RaySession
-from wolfpack.engines.fleet import Fleet
+from wolfpack.engines.cluster import connect
+from wolfpack.engines.cluster.driver import RaySession
+from wolfpack.engines.cluster.fleet import Fleet
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wolfpack[ray]'")
 
@@ -36,7 +36,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def local():
     """A Ray of this module, of two cores."""
-    cluster.connect(ray, None, 2)
+    connect.connect(ray, None, 2)
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield
     ray.shutdown()

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import matplotlib.image
 import pytest
 
-from wolfpack import _reproduce
+from wolfpack.cli import reproduce as command
 
 pytestmark = pytest.mark.timeout(900)  # with everything to compile, on a busy machine
 ROOT = Path(__file__).resolve().parents[1]
@@ -169,9 +169,9 @@ def test_an_unknown_figure_is_refused():
 
 
 def test_no_experiments_is_said_clearly(tmp_path, monkeypatch):
-    monkeypatch.setattr(_reproduce, "__file__", str(tmp_path / "a" / "b" / "c.py"))
+    monkeypatch.setattr(command, "__file__", str(tmp_path / "a" / "b" / "c.py"))
     with pytest.raises(OSError, match="not part of this installation"):
-        _reproduce.folder()
+        command.folder()
 
 
 @pytest.mark.skipif(not RESULTS.is_dir(), reason="results are in the repository only")

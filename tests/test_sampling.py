@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from wolfpack import sampling
-from wolfpack.sampling import KINDS, create, draw, observe, refresh
+from wolfpack.update import sampling
+from wolfpack.update.sampling import KINDS, create, draw, observe, refresh
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 

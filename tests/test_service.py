@@ -8,7 +8,7 @@ import pytest
 import spy
 
 import wolfpack
-from wolfpack.engines.messages import (
+from wolfpack.engines.cluster.messages import (
     Chunk,
     Format,
     pack_words,
@@ -16,10 +16,10 @@ from wolfpack.engines.messages import (
     read_v,
     read_words,
 )
+from wolfpack.engines.cluster.service import Service
+from wolfpack.engines.cluster.sizes import choose_chunk, choose_tau
 from wolfpack.engines.serial import DONE, INFEASIBLE, NOT_A_NUMBER
-from wolfpack.engines.service import Service
-from wolfpack.engines.sizes import choose_chunk, choose_tau
-from wolfpack.engines.workers import COLLISIONS, DROPPED, HISTOGRAM, LOST
+from wolfpack.engines.shared_memory.worker import COLLISIONS, DROPPED, HISTOGRAM, LOST
 from wolfpack.solve import _validate
 from wolfpack.state import State
 

@@ -13,8 +13,8 @@ from test_serial import Chain, Lasso, Simplices, close
 import wolfpack
 from wolfpack import Delayed, OracleError, Serial, Status, solve, theory
 from wolfpack.delays import Workers
+from wolfpack.engines.late.simulation import GONE
 from wolfpack.engines.serial import GROW
-from wolfpack.engines.simulation import GONE
 
 
 @pytest.fixture(scope="module")
@@ -365,8 +365,8 @@ def test_the_same_seed_gives_the_same_bits(kind, monkeypatch):
     same(first, solve(problem, rng=5, **how))
     other = solve(problem, rng=6, **how)
     assert not np.array_equal(first.state.shared, other.state.shared)
-    monkeypatch.setattr("wolfpack._run.BEAT_SECONDS", 0.0)
-    monkeypatch.setattr("wolfpack._schedule.SLICE_SECONDS", 1e-6)
+    monkeypatch.setattr("wolfpack.run.loop.BEAT_SECONDS", 0.0)
+    monkeypatch.setattr("wolfpack.run.schedule.SLICE_SECONDS", 1e-6)
     beats = []
     same(first, solve(problem, rng=5, callback=beats.append, max_seconds=60, **how))
     assert sum(not event.checked for event in beats) > 20

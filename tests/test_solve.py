@@ -15,7 +15,7 @@ from helpers import random_chains
 
 import wolfpack
 from wolfpack import OracleError, Status, solve
-from wolfpack._run import Run
+from wolfpack.run.loop import Run
 
 rng = np.random.default_rng(0)
 Y = rng.normal(size=(21, 2)).cumsum(axis=0)  # 20 blocks
@@ -294,8 +294,8 @@ def test_the_same_seed_gives_the_same_bits(chain, sampling):
 def test_slices_of_time_leave_no_mark(chain, monkeypatch):
     how = {"tol": 0, "max_epochs": 5, "rng": 0}
     expected = solve(chain, **how).state.shared.tobytes()
-    monkeypatch.setattr("wolfpack._schedule.SLICE_SECONDS", 1e-9)
-    monkeypatch.setattr("wolfpack.certificate.SLICE_SECONDS", 1e-9)
+    monkeypatch.setattr("wolfpack.run.schedule.SLICE_SECONDS", 1e-9)
+    monkeypatch.setattr("wolfpack.run.certificate.SLICE_SECONDS", 1e-9)
     assert solve(chain, **how).state.shared.tobytes() == expected
 
 

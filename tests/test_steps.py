@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 import wolfpack
-from wolfpack.steps import closed_form, open_loop
+from wolfpack.update.steps import closed_form, open_loop
 
 
 @pytest.mark.parametrize("n", [1, 10, 1000])

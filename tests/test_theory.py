@@ -104,7 +104,7 @@ def test_multiclass_constants_do_not_depend_on_how_rows_are_cut(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, 4)), rng.integers(0, 5, 50)
     whole = theory.multiclass_constants(X, y, 0.1)
-    monkeypatch.setattr("wolfpack._constants.ROWS", 7)
+    monkeypatch.setattr("wolfpack.theory.constants.ROWS", 7)
     np.testing.assert_allclose(theory.multiclass_constants(X, y, 0.1)[:2], whole[:2])
 
 

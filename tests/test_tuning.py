@@ -6,7 +6,7 @@ import spy
 from helpers import begin_run
 
 from wolfpack import Threads
-from wolfpack.engines.tuning import Tuner
+from wolfpack.engines.shared_memory.tuning import Tuner
 
 
 def hill(top):

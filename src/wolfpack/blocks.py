@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfpack._compile import fresh, is_compiled, jit
+from wolfpack.kernels.specialise import fresh, is_compiled, jit
 from wolfpack.problem import Problem, ProblemError
 from wolfpack.sets import Set
 

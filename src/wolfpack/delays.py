@@ -280,7 +280,7 @@ class Workers:
         with as many workers as there are cores for, for about so many `seconds`.
         `oracle_repeats` is as there; `others` are the rest of the parameters.
         """
-        from wolfpack._costs import measure
+        from wolfpack.advice.costs import measure
 
         T = cls(n_workers).size
         repeats = _numbers("oracle_repeats", oracle_repeats)

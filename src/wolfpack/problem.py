@@ -17,23 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from wolfpack import _cache, _compile, _slots, gap, steps
-from wolfpack._compile import Loops
-from wolfpack._fingerprint import Fingerprint
-from wolfpack._records import canonical
-from wolfpack.engines import (
-    backlog,
-    desk,
-    direct,
-    merge,
-    rounds,
-    serial,
-    server,
-    service,
-    simulation,
-    workers,
-)
-from wolfpack.stores import atoms, vectors
+from wolfpack.engines import serial
+from wolfpack.engines.cluster import service
+from wolfpack.engines.late import backlog, simulation
+from wolfpack.engines.shared_memory import merge, rounds
+from wolfpack.engines.shared_memory import ring as server
+from wolfpack.engines.shared_memory import rows as direct
+from wolfpack.engines.shared_memory import worker as workers
+from wolfpack.kernels import cache as _cache
+from wolfpack.kernels import slots as _slots
+from wolfpack.kernels import specialise as _compile
+from wolfpack.kernels.fingerprint import Fingerprint
+from wolfpack.kernels.records import canonical
+from wolfpack.kernels.specialise import Loops
+from wolfpack.update import atoms, gap, steps, vectors
+from wolfpack.update import inbox as desk
 
 REQUIRED = ("oracle", "score", "add", "slope")
 OPTIONAL = (
@@ -250,7 +248,7 @@ class Problem:
         ProblemError
             With one sentence that says what is wrong and what is needed.
         """
-        from wolfpack.check import check
+        from wolfpack.checks.problem import check
 
         loops = self.kernels()
         digest = Fingerprint()

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfpack._compile import jit
-from wolfpack._inputs import is_number
+from wolfpack.checks.inputs import is_number
+from wolfpack.kernels.specialise import jit
 
 __all__ = ["Set", "box", "l1_ball", "l2_ball", "linf_ball", "lp_ball"]
 __all__ += ["nuclear_ball", "simplex"]

@@ -9,11 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numba.core.event import install_timer
 
-from wolfpack import sampling as samplers
-from wolfpack._inputs import is_number
-from wolfpack._interrupt import Held, Interrupt
-from wolfpack._run import Options, Run
-from wolfpack.check import check_scale
+from wolfpack.checks.inputs import is_number
+from wolfpack.checks.problem import check_scale
 from wolfpack.engines.delayed import Delayed
 from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Plan, Serial
@@ -21,8 +18,11 @@ from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result
+from wolfpack.run.interrupt import Held, Interrupt
+from wolfpack.run.loop import Options, Run
 from wolfpack.state import State
-from wolfpack.steps import CONSTANT, LINE, OPEN_LOOP
+from wolfpack.update import sampling as samplers
+from wolfpack.update.steps import CONSTANT, LINE, OPEN_LOOP
 
 
 def solve(

@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from wolfpack import _state_file, sampling
-from wolfpack._files import (
+from wolfpack.checks.trial import find_fault
+from wolfpack.engines.serial import CALLS, UPDATES
+from wolfpack.files import state_file as _state_file
+from wolfpack.files.npz import (
     FileError,
     one_line,
     read_npz,
@@ -24,11 +26,10 @@ from wolfpack._files import (
     replacing,
     with_npz,
 )
-from wolfpack._memory import copy
-from wolfpack._state_file import CHECKED, N_COUNTS, N_SUMS, store_of
-from wolfpack._trial import find_fault
-from wolfpack.engines.serial import CALLS, UPDATES
+from wolfpack.files.state_file import CHECKED, N_COUNTS, N_SUMS, store_of
+from wolfpack.kernels.memory import copy
 from wolfpack.problem import Problem
+from wolfpack.update import sampling
 
 # A v further than this from that of x, in parts of both, was not made by rounding.
 MOST_DRIFT = 0.01

@@ -142,9 +142,9 @@ class Child:
         if self.ray is None:
             import ray
 
-            from wolfpack.engines import cluster
+            from wolfpack.engines.cluster.connect import connect
 
-            cluster.connect(ray, None, 2)
+            connect(ray, None, 2)
             self.ray = ray
 
     def look_around(self, plan, threads):

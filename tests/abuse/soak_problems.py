@@ -14,7 +14,7 @@ import spy
 from helpers import Dense, chain_v, chain_x, dense_chain, dense_lasso, random_chains
 
 import wolfpack
-from wolfpack.stores import atoms as atom_store
+from wolfpack.update import atoms as atom_store
 
 
 class Known(NamedTuple):

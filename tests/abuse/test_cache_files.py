@@ -13,8 +13,9 @@ import pytest
 import tiny
 from typer.testing import CliRunner
 
-from wolfpack import _cache, _compile
 from wolfpack.cli import app
+from wolfpack.kernels import cache as _cache
+from wolfpack.kernels import specialise as _compile
 
 
 @numba.njit
@@ -102,7 +103,7 @@ print(t.ask_anew()[0], t.ask_anew()[0])
 
 def test_a_full_disk_leaves_nothing_behind(folder):
     assert resource.RLIMIT_FSIZE is not None
-    source = str(Path(_compile.__file__).parents[1])
+    source = str(Path(_compile.__file__).parents[2])
     environment = os.environ | {"WOLFPACK_CACHE": str(folder.parent)}
     done = subprocess.run(
         [sys.executable, "-c", FULL.format(here=str(Path(__file__).parent))],

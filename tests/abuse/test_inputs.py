@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import wolfpack
 from wolfpack import ChainSSVM, GroupFusedLasso, MulticlassSVM, ProblemError
-from wolfpack._inputs import join_labels, shares
+from wolfpack.checks.inputs import join_labels, shares
 from wolfpack.cli import app
 
 X = np.arange(12.0).reshape(6, 2)
@@ -295,7 +295,7 @@ def test_a_folder_that_nobody_may_write_into(tmp_path):
 
 
 def test_the_test_leaves_files_as_they_are(tmp_path):
-    from wolfpack._options import check_targets
+    from wolfpack.cli.options import check_targets
 
     old, new = tmp_path / "old.png", tmp_path / "new"
     old.write_text("as it was")
@@ -308,7 +308,7 @@ def test_the_answer_is_told_where_it_cannot_be_kept(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    from wolfpack._jobs import SignalJob
+    from wolfpack.cli.jobs import SignalJob
 
     monkeypatch.setattr(SignalJob, "save", full)
     result = fit("piecewise", "--tol", 0.1, "--save", tmp_path / "model")
@@ -331,7 +331,7 @@ def test_folds_out_of_range(folds):
 
 
 def test_folds_in_range():
-    from wolfpack._options import read_folds
+    from wolfpack.cli.options import read_folds
 
     assert read_folds("0") == [0]
     assert read_folds("0,3,5-7") == [0, 3, 5, 6, 7]

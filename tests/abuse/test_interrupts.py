@@ -15,7 +15,7 @@ import pytest
 
 import wolfpack
 from wolfpack import Status, delays
-from wolfpack._interrupt import AllOrNothing, Interrupt
+from wolfpack.run.interrupt import AllOrNothing, Interrupt
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from played import exact_v
 from test_service import begin, chain, lasso, solve_blocks
 
-from wolfpack.engines.messages import (
+from wolfpack.engines.cluster.messages import (
     HEAD,
     NOWHERE,
     Chunk,
@@ -17,9 +17,9 @@ from wolfpack.engines.messages import (
     read_reply,
     read_v,
 )
-from wolfpack.engines.ray_server import ServerActor
+from wolfpack.engines.cluster.server_actor import ServerActor
 from wolfpack.engines.serial import DONE
-from wolfpack.engines.workers import (
+from wolfpack.engines.shared_memory.worker import (
     DROPPED,
     HISTOGRAM,
     N_DELAYS,

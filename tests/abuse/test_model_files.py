@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from wolfpack import ChainSSVM
 from wolfpack.cli import app
-from wolfpack.models import ModelError, load_model, save_model
+from wolfpack.files.model_file import ModelError, load_model, save_model
 
 NAMES = ["a", "b", "c"]
 

@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 import wolfpack
 from wolfpack import sets
-from wolfpack.stores import atoms as atom_store
+from wolfpack.update import atoms as atom_store
 
 SCALES = st.sampled_from([1e-8, 1e-4, 1.0, 1e4, 1e8])
 few = settings(max_examples=3, deadline=None, derandomize=True)

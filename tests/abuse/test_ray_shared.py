@@ -13,7 +13,7 @@ import pytest
 from played import assert_sound, children, lasso
 
 from wolfpack import EngineError, Ray, Status, solve
-from wolfpack.engines import cluster, lease, watchdog
+from wolfpack.engines.cluster import connect, lease, watchdog
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wolfpack[ray]'")
 
@@ -55,8 +55,8 @@ class PlayedRay:
 
 @pytest.fixture
 def played(monkeypatch):
-    monkeypatch.setattr(cluster, "connect", lambda ray, address, count: ray.start())
-    monkeypatch.setattr(cluster, "count_hosts", lambda ray: 1)
+    monkeypatch.setattr(connect, "connect", lambda ray, address, count: ray.start())
+    monkeypatch.setattr(connect, "count_hosts", lambda ray: 1)
     monkeypatch.setattr(watchdog, "start", lambda ray: None)
     return PlayedRay()
 
@@ -108,7 +108,7 @@ def test_a_ray_that_does_not_start_is_no_lease(played, monkeypatch):
         raise ConnectionError("nobody answers")
 
     with monkeypatch.context() as patch:
-        patch.setattr(cluster, "connect", fail)
+        patch.setattr(connect, "connect", fail)
         with pytest.raises(ConnectionError):
             lease.enter(played, "10.0.0.9:6379", 1)
     assert lease.enter(played, None, 1).alone
@@ -139,13 +139,13 @@ def test_every_fault_of_the_cluster_carries_the_state():
     from ray.exceptions import GetTimeoutError
 
     for error in (EngineError("no"), GetTimeoutError("no")):
-        with pytest.raises(EngineError, match="no") as caught, cluster.carrying("x"):
+        with pytest.raises(EngineError, match="no") as caught, connect.carrying("x"):
             raise error
         assert caught.value.state == "x"
-    with pytest.raises(EngineError) as caught, cluster.carrying("x"):
+    with pytest.raises(EngineError) as caught, connect.carrying("x"):
         raise EngineError("no", "y")
     assert caught.value.state == "y"
-    with pytest.raises(ValueError, match="mine"), cluster.carrying("x"):
+    with pytest.raises(ValueError, match="mine"), connect.carrying("x"):
         raise ValueError("mine")
 
 
@@ -217,7 +217,7 @@ def test_a_ray_that_is_shut_down_during_a_run():
 @pytest.fixture(scope="module")
 def local():
     """A Ray of this module, as if the program had started it."""
-    cluster.connect(ray, None, 1)
+    connect.connect(ray, None, 1)
     yield
     ray.shutdown()
 
@@ -230,16 +230,16 @@ def test_two_runs_at_once_in_a_ray_of_the_program(local):
 
 
 def test_a_cluster_that_asks_for_a_token(local, monkeypatch):
-    monkeypatch.setattr(cluster, "count_hosts", lambda ray: 2)
-    cluster.refuse_open(ray)  # it was started with one
+    monkeypatch.setattr(connect, "count_hosts", lambda ray: 2)
+    connect.refuse_open(ray)  # it was started with one
     assert "RAY_AUTH_MODE" not in os.environ
 
 
 def test_a_probe_that_fails_is_no_answer(local, monkeypatch):
-    monkeypatch.setattr(cluster, "count_hosts", lambda ray: 2)
-    monkeypatch.setattr(cluster, "PROBE", "raise SystemExit('no such thing')")
+    monkeypatch.setattr(connect, "count_hosts", lambda ray: 2)
+    monkeypatch.setattr(connect, "PROBE", "raise SystemExit('no such thing')")
     with pytest.raises(ConnectionError, match=r"asks for a token: no such thing\."):
-        cluster.refuse_open(ray)
+        connect.refuse_open(ray)
 
 
 OPEN = """
@@ -247,10 +247,10 @@ import os, ray
 os.environ["RAY_AUTH_MODE"] = "disabled"
 ray.init("local", num_cpus=1, include_dashboard=False, logging_level="ERROR")
 os.environ["RAY_AUTH_MODE"] = "token"  # says this process, and not the cluster
-from wolfpack.engines import cluster
-cluster.count_hosts = lambda ray: 2
+from wolfpack.engines.cluster import connect
+connect.count_hosts = lambda ray: 2
 try:
-    cluster.refuse_open(ray)
+    connect.refuse_open(ray)
 except PermissionError as error:
     print(error)
 ray.shutdown()

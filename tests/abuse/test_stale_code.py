@@ -19,15 +19,15 @@ import pytest
 import tiny
 
 import wolfpack
-from wolfpack import _compile
-from wolfpack._snapshot import Snapshot
+from wolfpack.kernels import specialise as _compile
+from wolfpack.kernels.snapshot import Snapshot
 
 HERE = Path(__file__).parent
 
 
 def run(folder, *constants):
     """Return {(kind, constant): (answer, cache hits, what is opaque)}."""
-    source = str(Path(_compile.__file__).parents[1])
+    source = str(Path(_compile.__file__).parents[2])
     path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"WOLFPACK_CACHE": str(folder), "PYTHONPATH": path}
     done = subprocess.run(

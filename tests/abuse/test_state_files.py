@@ -20,9 +20,11 @@ from hypothesis import strategies as st
 from mutations import bounded, damages, edits
 
 import wolfpack
-from wolfpack import State, StateError, _files, _state_file
+from wolfpack import State, StateError
+from wolfpack.files import npz as _files
+from wolfpack.files import state_file as _state_file
 from wolfpack.solve import _validate
-from wolfpack.stores import atoms
+from wolfpack.update import atoms
 
 rng = np.random.default_rng(0)
 Y = rng.normal(size=(24, 2)).cumsum(axis=0)
@@ -155,7 +157,7 @@ GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 @example(name="Philox", at=5, bad=-(10**6))
 def test_a_generator_reads_no_foreign_memory(name, at, bad):
     bits = getattr(np.random, name)(3)
-    saved = json.loads(wolfpack.sampling.pack_rng(np.random.Generator(bits)))
+    saved = json.loads(wolfpack.update.sampling.pack_rng(np.random.Generator(bits)))
     places = [(saved, "name"), (saved, "state")]
     for record, key in places:
         if isinstance(record[key], dict):
@@ -165,7 +167,7 @@ def test_a_generator_reads_no_foreign_memory(name, at, bad):
     record, key = places[at % len(places)]
     record[key] = bad
     try:
-        generator = wolfpack.sampling.unpack_rng(json.dumps(saved))
+        generator = wolfpack.update.sampling.unpack_rng(json.dumps(saved))
     except ValueError:
         return
     assert 0 <= generator.random() < 1  # True for 1, or a number that may be there

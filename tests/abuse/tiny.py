@@ -9,8 +9,8 @@ import sys
 
 import numpy as np
 
-from wolfpack._compile import entry, specialise
-from wolfpack._slots import score
+from wolfpack.kernels.slots import score
+from wolfpack.kernels.specialise import entry, specialise
 
 
 @entry

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from wolfpack._memory import zeros
 from wolfpack.delays import Delays, Workers, as_delays
-from wolfpack.engines import backlog, simulation
-from wolfpack.engines.desk import Desk
+from wolfpack.engines.late import backlog, simulation
 from wolfpack.engines.serial import CURRENT
-from wolfpack.engines.team import add_up
+from wolfpack.engines.shared_memory.team import add_up
+from wolfpack.engines.shared_memory.worker import AT, HISTOGRAM, N_DELAYS
 from wolfpack.engines.threads import queue_size
-from wolfpack.engines.workers import AT, HISTOGRAM, N_DELAYS
+from wolfpack.kernels.memory import zeros
 from wolfpack.result import Simulated
+from wolfpack.update.inbox import Desk
 
 
 @dataclass(frozen=True)

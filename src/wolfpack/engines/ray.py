@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wolfpack.engines.driver import RaySession
+from wolfpack.engines.cluster.driver import RaySession
 from wolfpack.engines.threads import count_cores
 
 

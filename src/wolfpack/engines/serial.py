@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfpack._borrow import borrow
-from wolfpack._compile import entry, jit
-from wolfpack._slots import (
+from wolfpack.kernels.borrow import borrow
+from wolfpack.kernels.slots import (
     HAS_CONTAINS,
     HAS_CURVATURE,
     HAS_MINIMISER,
@@ -27,8 +26,10 @@ from wolfpack._slots import (
     oracle,
     touched,
 )
-from wolfpack.sampling import GAP, draw, observe
-from wolfpack.steps import (
+from wolfpack.kernels.specialise import entry, jit
+from wolfpack.update.atoms import has_room, move, prepare, read_point, spread, trim
+from wolfpack.update.sampling import GAP, draw, observe
+from wolfpack.update.steps import (
     CONSTANT,
     LINE,
     OPEN_LOOP,
@@ -36,7 +37,6 @@ from wolfpack.steps import (
     line_search,
     open_loop,
 )
-from wolfpack.stores.atoms import has_room, move, prepare, read_point, spread, trim
 
 # Entries of `counts` and `sums`, which outlive a call of `run`.
 UPDATES, CALLS, CURRENT = 0, 1, 2

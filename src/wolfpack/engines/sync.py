@@ -8,10 +8,10 @@ slows it down as a whole. The loop is in `rounds`.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wolfpack.engines import rounds
-from wolfpack.engines.team import Session, validate_play
+from wolfpack.engines.shared_memory import rounds
+from wolfpack.engines.shared_memory.team import Session, validate_play
+from wolfpack.engines.shared_memory.worker import WISH
 from wolfpack.engines.threads import count_cores
-from wolfpack.engines.workers import WISH
 
 
 @dataclass(frozen=True)

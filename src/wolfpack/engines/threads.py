@@ -12,11 +12,15 @@ from typing import Literal
 
 import numpy as np
 
-from wolfpack._memory import zeros
-from wolfpack.engines import desk, direct, merge, server, workers
-from wolfpack.engines.team import Session, validate_play
-from wolfpack.engines.tuning import SIZES, Tuner
-from wolfpack.engines.workers import KEPT, PROMISED
+from wolfpack.engines.shared_memory import merge
+from wolfpack.engines.shared_memory import ring as server
+from wolfpack.engines.shared_memory import rows as direct
+from wolfpack.engines.shared_memory import worker as workers
+from wolfpack.engines.shared_memory.team import Session, validate_play
+from wolfpack.engines.shared_memory.tuning import SIZES, Tuner
+from wolfpack.engines.shared_memory.worker import KEPT, PROMISED
+from wolfpack.kernels.memory import zeros
+from wolfpack.update import inbox as desk
 
 MODES = ("merge", "server", "lock-free")
 # Where an automatic batch starts: with as many blocks in flight as most problems bear,

@@ -14,7 +14,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from wolfpack._inputs import positive
+from wolfpack.checks.inputs import positive
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.threads import Threads
 from wolfpack.problem import Problem

@@ -13,7 +13,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from wolfpack._inputs import encode, refuse_mixed
+from wolfpack.checks.inputs import encode, refuse_mixed
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.problems.multiclass import multiclass_svm
 

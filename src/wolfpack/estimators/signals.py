@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from wolfpack._inputs import at_least_one
+from wolfpack.checks.inputs import at_least_one
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.problems.fused_lasso import (
     TOLERANCE,

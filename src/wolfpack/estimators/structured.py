@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from wolfpack._inputs import encode, join_labels, kinds_of, shares
+from wolfpack.checks.inputs import encode, join_labels, kinds_of, shares
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.problems import chain
 from wolfpack.problems._sequences import pack_features

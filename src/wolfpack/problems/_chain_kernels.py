@@ -10,8 +10,7 @@ The layout of v, and LANES, WIDTH, UNIT and COPIED, are those of `_viterbi`.
 
 import numpy as np
 
-from wolfpack._compile import entry, jit
-from wolfpack._simd import (
+from wolfpack.kernels.simd import (
     accumulate,
     fetch,
     fill,
@@ -24,6 +23,7 @@ from wolfpack._simd import (
     total,
     word,
 )
+from wolfpack.kernels.specialise import entry, jit
 from wolfpack.problems._viterbi import (
     LANES,
     UNIT,
@@ -32,7 +32,7 @@ from wolfpack.problems._viterbi import (
     unaries,
     viterbi,
 )
-from wolfpack.stores.atoms import BEGIN, COUNT, SLOT
+from wolfpack.update.atoms import BEGIN, COUNT, SLOT
 
 PER_WORD = 8  # labels in eight bytes
 LABEL_BITS = np.uint64(255)  # the first of them

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from wolfpack._inputs import refuse_features
+from wolfpack.checks.inputs import refuse_features
 
 
 def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:

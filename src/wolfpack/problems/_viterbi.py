@@ -8,8 +8,17 @@ maximisation: theta = loss + <w, phi>.
 
 import numpy as np
 
-from wolfpack._compile import entry, jit
-from wolfpack._simd import fetch, fill, load, maximum, multiply_add, plus, put, store
+from wolfpack.kernels.simd import (
+    fetch,
+    fill,
+    load,
+    maximum,
+    multiply_add,
+    plus,
+    put,
+    store,
+)
+from wolfpack.kernels.specialise import entry, jit
 
 LANES = 32  # labels in one vector; these four are replaced to fit the problem
 WIDTH = 0  # columns of v, where they are few enough; else 0, and they are looked up

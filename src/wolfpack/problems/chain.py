@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfpack._compile import specialise
-from wolfpack._inputs import regularisation, shares
-from wolfpack._memory import copy, zeros
+from wolfpack.checks.inputs import regularisation, shares
+from wolfpack.kernels.memory import copy, zeros
+from wolfpack.kernels.specialise import specialise
 from wolfpack.problem import Problem
 from wolfpack.problems import _chain_kernels, _viterbi
 from wolfpack.problems._sequences import pack_features, pack_labels

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfpack import sets
-from wolfpack._compile import jit
-from wolfpack._inputs import at_least_one, positive
+from wolfpack.checks.inputs import at_least_one, positive
+from wolfpack.kernels.specialise import jit
 from wolfpack.problem import Problem
 
 TOLERANCE = 1e-9  # of the ball, relative to alpha

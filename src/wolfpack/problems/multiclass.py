@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from wolfpack._compile import specialise
-from wolfpack._inputs import (
+from wolfpack.checks.inputs import (
     encode,
     join_labels,
     refuse_features,
     regularisation,
     shares,
 )
+from wolfpack.kernels.specialise import specialise
 from wolfpack.problem import Problem
 from wolfpack.problems import _multiclass_kernels, _viterbi, chain
 

@@ -1,0 +1,121 @@
+"""Try the atoms of a start, or of a state, before compiled loops trust them.
+
+A label, a path or a corner is a number that the functions of a problem use as an index.
+Where it does not exist a compiled loop reads foreign memory. So each atom goes once
+through copies of these functions that are compiled with bounds checking.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+from wolfpack.files.npz import one_line
+from wolfpack.kernels.snapshot import Snapshot
+from wolfpack.kernels.specialise import is_compiled
+from wolfpack.problem import Problem
+from wolfpack.update import atoms
+
+
+class Fault(Exception):
+    """What a block's atoms do: leave their set, or make a function raise."""
+
+    def __init__(self, block: int, error: Exception | None) -> None:
+        super().__init__(block, error)
+        self.block, self.error = block, error
+
+
+def with_bounds(functions: dict[str, Callable]) -> dict[str, Callable]:
+    """Return copies of compiled functions that check the bounds of arrays."""
+    snapshot = Snapshot(checked=True)
+    return {
+        name: snapshot.take(one, name) if is_compiled(one) else one
+        for name, one in functions.items()
+    }
+
+
+def find_fault(problem: Problem, blocks: Any) -> tuple[int, str] | None:
+    """Return the first block with an atom that does not exist, and what it does.
+
+    Compiling the copies takes a second or two.
+    """
+    names = [name for name in ("contains", "add", "score") if getattr(problem, name)]
+    try:
+        visit(problem, blocks, with_bounds({n: getattr(problem, n) for n in names}))
+    except Fault as fault:
+        if fault.error is None:
+            return fault.block, "lies outside its feasible set"
+        kind, why = type(fault.error).__name__, one_line(fault.error)
+        return fault.block, f"is no point of its set ({kind}: {why})"
+    return None
+
+
+def visit(problem: Problem, blocks: Any, functions: dict[str, Callable]) -> np.ndarray:
+    """Call those of `contains`, `add` and `score` that are given with every atom.
+
+    Returns v0 + the sum of all A_i s; raises `Fault` at the first block that fails.
+    """
+    given = [functions.get(name) for name in ("contains", "add", "score")]
+    compiled = all(one is None or is_compiled(one) for one in given)
+    loop = _make_visit(problem.offsets is None, compiled, *given)
+    v, current = problem.shared.astype(np.float64), np.array([-1])
+    try:
+        inside = loop(
+            problem.data, problem.shared, blocks, problem.n_blocks, v, current
+        )
+    except Exception as error:
+        if current[0] < 0:  # it does not compile, for no fault of the atoms
+            raise
+        raise Fault(int(current[0]), error) from error
+    if not inside:
+        raise Fault(int(current[0]), None)
+    return v
+
+
+def _make_visit(
+    is_vectors: bool, compiled: bool, contains: Any, add: Any, score: Any
+) -> Callable:
+    """Return a loop over the atoms of all blocks that calls these functions."""
+    make = numba.njit(boundscheck=True) if compiled else _plain
+    count = make(_count_points if is_vectors else _count_atoms)
+    get = make(_get_point if is_vectors else atoms.get_atom.py_func)
+    contains = make(_accept) if contains is None else contains
+    score = make(_say_nothing) if score is None else score
+
+    def visit(data, shared, blocks, n_blocks, out, current):
+        for i in range(n_blocks):
+            current[0] = i
+            for b in range(count(blocks, i)):
+                atom = get(blocks, i, b)
+                if not contains(data, i, atom):
+                    return False
+                add(data, i, atom, 1.0, out)
+                score(data, shared, i, atom)
+        return True
+
+    return make(visit)
+
+
+def _plain(function: Callable) -> Callable:
+    return function
+
+
+def _count_atoms(blocks, i):
+    return blocks.place[i, atoms.COUNT]
+
+
+def _count_points(blocks, i):
+    return 1
+
+
+def _get_point(blocks, i, b):
+    return blocks.points[i]
+
+
+def _accept(data, i, atom):
+    return True
+
+
+def _say_nothing(data, shared, i, atom):
+    return 0.0

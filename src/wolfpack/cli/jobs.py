@@ -1,0 +1,294 @@
+"""The work behind `wolfpack fit`: a data set, the estimator for it, and its report."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolfpack import datasets
+from wolfpack.cli.console import Watcher, describe_team, peak_memory_mb, to_dict
+from wolfpack.engines.ray import Ray
+from wolfpack.engines.serial import Serial
+from wolfpack.engines.sync import Sync
+from wolfpack.engines.threads import Threads
+from wolfpack.estimators.signals import GroupFusedLasso
+from wolfpack.estimators.structured import ChainSSVM
+from wolfpack.files.model_file import open_npz, save_model, with_npz
+from wolfpack.problem import Problem
+from wolfpack.problems.chain import chain_ssvm
+from wolfpack.problems.fused_lasso import group_fused_lasso
+
+CHAINS, SIGNALS = ("dates", "ocr", "conll2000"), ("piecewise", "acgh")
+
+
+class Labelled(NamedTuple):
+    """Sequences to label; `y` is None where the truth is unknown."""
+
+    X: list
+    y: list | None
+
+
+def load(name: str, folds: list[int] | None) -> "ChainJob | SignalJob":
+    """Return the job for a data set by name."""
+    if folds is not None and name != "ocr":
+        raise ValueError(f"--folds is for ocr; {name} has no folds.")
+    if name == "dates":
+        return ChainJob(*datasets.load_dates())
+    if name == "ocr":
+        return ChainJob(datasets.load_ocr(folds), _other_folds(folds))
+    if name == "conll2000":
+        return ChainJob(*map(datasets.load_conll2000, ("train", "test")))
+    if name == "piecewise":
+        noisy, clean, _ = datasets.make_piecewise()
+        return SignalJob(name, noisy, clean)
+    if name == "acgh":
+        return SignalJob(name, datasets.load_acgh(), None)
+    known = ", ".join(CHAINS + SIGNALS)
+    raise ValueError(f"there is no data set {name!r}; there are {known}.")
+
+
+def make_engine(
+    name: str, mode: str | None, workers: int | None, address: str | None = None
+) -> Any:
+    """Return the engine that the command line asks for."""
+    if address is not None and name != "ray":
+        raise ValueError(f"--address is for --engine ray; {name} has none.")
+    if mode is not None and name != "threads":
+        raise ValueError(f"--mode is for --engine threads; {name} has none.")
+    if name == "serial" and workers not in (None, 1):
+        raise ValueError(f"--engine serial has one worker, not {workers}.")
+    if name == "ray":
+        return Ray(address, workers or "auto")
+    if name == "threads":
+        return Threads(workers, mode or "merge")  # pyright: ignore[reportArgumentType]
+    return Sync(workers) if name == "sync" else Serial()
+
+
+def _other_folds(folds: list[int] | None) -> datasets.Sequences | None:
+    others = sorted(set(range(10)) - set(folds or range(10)))
+    return datasets.load_ocr(others) if others else None
+
+
+def load_sequences(name: str, folds: list[int] | None) -> Labelled:
+    """Return what `wolfpack predict` labels."""
+    if name == "dates":
+        data = datasets.load_dates()[1]
+    elif name == "ocr":
+        data = datasets.load_ocr(folds)
+    elif name == "conll2000":
+        data = datasets.load_conll2000("test")
+    elif Path(name).suffix == ".npz":
+        return _read_sequences(Path(name))
+    else:
+        known = ", ".join(CHAINS)
+        raise ValueError(f"DATA must be one of {known}, or an .npz file, not {name!r}.")
+    return Labelled(data.X, data.y)
+
+
+def _read_sequences(path: Path) -> Labelled:
+    arrays = open_npz(path, ("X", "offsets", "y"))
+    missing = {"X", "offsets"} - set(arrays)
+    if missing:
+        raise ValueError(f"{path} lacks {sorted(missing)}; it has {sorted(arrays)}.")
+    X, offsets, y = arrays["X"], arrays["offsets"], arrays.get("y")
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{path}: X must be numbers of shape (positions, features), but is "
+            f"{X.dtype} of shape {X.shape}."
+        )
+    if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) < 2:
+        raise ValueError(f"{path}: offsets must be a row of at least 2 whole numbers.")
+    if offsets[0] != 0 or offsets[-1] != len(X) or (offsets[1:] <= offsets[:-1]).any():
+        raise ValueError(f"{path}: offsets must rise from 0 to {len(X)}, X's length.")
+    if y is not None and y.ndim != 1:
+        raise ValueError(f"{path}: y must be a row of labels, not of shape {y.shape}.")
+    if y is not None and len(y) != len(X):
+        raise ValueError(f"{path}: X has {len(X)} positions and y has {len(y)}.")
+    cuts = offsets[1:-1]
+    return Labelled(np.split(X, cuts), None if y is None else np.split(y, cuts))
+
+
+class _Job(ABC):
+    """What both kinds of jobs share."""
+
+    model: Any
+    estimator: Any  # its defaults are those of the command line
+
+    def _watch(
+        self, data: tuple, as_json: bool, quiet: bool, engine: Any
+    ) -> dict[str, Any]:
+        model, engine = self.model, engine or Serial()
+        with Watcher(as_json, quiet) as watcher:
+            model._listener, model._engine = watcher, engine
+            try:
+                model.fit(*data)
+            except KeyboardInterrupt:
+                if not hasattr(model, "status_"):  # before there was anything to keep
+                    raise
+            finally:
+                del model._listener, model._engine
+        assert watcher.result is not None
+        row = to_dict(model.trace_[-1])
+        status = {"status": model.status_.name, "reason": model.status_.value}
+        team = describe_team(engine, watcher.result)
+        return {**status, **row, **team, "peak_memory_mb": peak_memory_mb()}
+
+    def keep(
+        self, report: dict[str, Any], save: Path | None, plot: Path | None
+    ) -> OSError | None:
+        """Write what is asked for, and say so in the report; return what failed."""
+        try:
+            if save is not None:
+                report["model"] = str(self.save(save))
+            if plot is not None:
+                self.plot(plot)
+                report["plot"] = str(plot)
+        except OSError as error:
+            return error
+        return None
+
+    @abstractmethod
+    def save(self, path: Path) -> Path:
+        """Keep what was learnt."""
+
+    def plot(self, path: Path) -> None:
+        """Draw the convergence."""
+        from wolfpack.plotting import plot_trace
+
+        figure: Any = plot_trace(self.model.trace_).figure
+        figure.savefig(path, dpi=150)
+
+    def _certificate(self, report: dict[str, Any]) -> str:
+        return (
+            f"{report['status']}: {report['reason']}\n"
+            f"The best objective lies between {report['dual']:.8f} and "
+            f"{report['primal']:.8f} (gap {report['gap']:.2e}), certified after "
+            f"{report['epoch']:.0f} passes and {report['wall_seconds']:.1f} s."
+            + self._team(report)
+        )
+
+    def _team(self, report: dict[str, Any]) -> str:
+        if report["engine"] == "serial":
+            return ""
+        text = f"\nWorkers: {report['workers']} ({report['engine']}"
+        if "mode" in report:
+            text += f", {report['mode']}"
+        text += ")."
+        if "delay_mean" in report:
+            text += (
+                f" Updates were computed {report['delay_mean']:.2g} updates ago on "
+                f"average, {report['delay_max']} at most."
+            )
+        return text
+
+    def _files(self, report: dict[str, Any]) -> list[str]:
+        names = {"model": "Saved", "plot": "Picture"}
+        return [f"{names[k]}: {report[k]}" for k in names if k in report]
+
+
+class ChainJob(_Job):
+    """Train a chain structural SVM."""
+
+    estimator = ChainSSVM
+
+    def __init__(self, train: datasets.Sequences, test: datasets.Sequences | None):
+        self.train, self.test = train, test
+
+    def describe(self, options: dict[str, Any]) -> str:
+        """Say what will be done."""
+        alpha = options.get("alpha", ChainSSVM().alpha)
+        positions = sum(len(y) for y in self.train.y)
+        n_features, n_labels = self.train.X[0].shape[1], len(self.train.label_names)
+        return (
+            f"Training a chain structural SVM on {self.train.name}: "
+            f"{len(self.train.X)} sequences, {positions} positions, "
+            f"{n_features} features, {n_labels} labels; alpha = {alpha:g}."
+        )
+
+    def problem(self, alpha: float | None) -> Problem:
+        """Return what `fit` solves."""
+        alpha = ChainSSVM().alpha if alpha is None else alpha
+        return chain_ssvm(self.train.X, self.train.y, alpha)
+
+    def fit(
+        self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None
+    ) -> dict[str, Any]:
+        """Train; return the report."""
+        self.model = ChainSSVM(**{"sampling": "uniform", **options})
+        report = self._watch((self.train.X, self.train.y), as_json, quiet, engine)
+        report["train_score"] = self.model.score(self.train.X, self.train.y)
+        if self.test is not None:
+            report["test_score"] = self.model.score(self.test.X, self.test.y)
+        return report
+
+    def save(self, path: Path) -> Path:
+        """Keep the model."""
+        about = {"dataset": self.train.name, "label_names": self.train.label_names}
+        return save_model(self.model, path, **about)
+
+    def summary(self, report: dict[str, Any]) -> str:
+        """Say what came out."""
+        lines = [self._certificate(report)]
+        lines.append(f"Right labels: {report['train_score']:.4f} in training")
+        if "test_score" in report:
+            lines[-1] += f", {report['test_score']:.4f} in test"
+        lines[-1] += "."
+        if report["peak_memory_mb"]:
+            lines[-1] += f" Peak memory {report['peak_memory_mb']:.0f} MB."
+        return "\n".join(lines + self._files(report))
+
+
+class SignalJob(_Job):
+    """Find the change points of a signal."""
+
+    estimator = GroupFusedLasso
+
+    def __init__(self, name: str, noisy: np.ndarray, clean: np.ndarray | None):
+        self.name, self.noisy, self.clean = name, noisy, clean
+
+    def describe(self, options: dict[str, Any]) -> str:
+        """Say what will be done."""
+        n, d = self.noisy.shape
+        alpha = options.get("alpha", GroupFusedLasso().alpha)
+        top = GroupFusedLasso.alpha_max(self.noisy)
+        return (
+            f"Group fused lasso on {self.name}: {n} rows in {d} dimensions; "
+            f"alpha = {alpha:g} (from {top:.4g} on the answer is constant)."
+        )
+
+    def problem(self, alpha: float | None) -> Problem:
+        """Return what `fit` solves."""
+        alpha = GroupFusedLasso().alpha if alpha is None else alpha
+        return group_fused_lasso(self.noisy, alpha)
+
+    def fit(
+        self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None
+    ) -> dict[str, Any]:
+        """Recover the signal; return the report."""
+        if getattr(engine, "mode", None) == "server":  # which draws no other way
+            options = {"sampling": "uniform", **options}
+        if isinstance(engine, Ray):  # whose workers do not know x either
+            options = {"sampling": "uniform", "step": "line", **options}
+        self.model = GroupFusedLasso(**options)
+        report = self._watch((self.noisy,), as_json, quiet, engine)
+        report["change_points"] = self.model.change_points_.tolist()
+        return report
+
+    def save(self, path: Path) -> Path:
+        """Keep the recovered signal."""
+        path = with_npz(path)
+        model = self.model
+        np.savez(path, signal=model.signal_, change_points=model.change_points_)
+        return path
+
+    def plot(self, path: Path) -> None:
+        """Draw original, noisy and recovered signal."""
+        axes = self.model.plot(self.noisy, original=self.clean)
+        axes.ravel()[0].figure.savefig(path, dpi=150)
+
+    def summary(self, report: dict[str, Any]) -> str:
+        """Say what came out."""
+        found = len(report["change_points"])
+        lines = [self._certificate(report), f"{found} change points found."]
+        return "\n".join(lines + self._files(report))

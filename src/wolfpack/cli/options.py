@@ -1,0 +1,72 @@
+"""Options of the command line whose text must be read, and refused before any work."""
+
+import tempfile
+from pathlib import Path
+
+from wolfpack.cli.console import fail
+
+
+def read_step(text: str) -> str | float | None:
+    """Read the name of a rule, or a number."""
+    if not text or text in ("line", "open-loop", "exact"):
+        return text or None
+    try:
+        return float(text)
+    except ValueError:
+        fail(f"--step must be line, open-loop, exact or a number, not {text!r}.")
+
+
+def read_folds(text: str) -> list[int] | None:
+    """Read "0", "1-9" or "0,3,5-7"."""
+    if not text:
+        return None
+    folds: list[int] = []
+    try:
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            low, high = int(first), int(last if dash else first)
+            if not 0 <= low <= high <= 9:
+                raise ValueError
+            folds += range(low, high + 1)
+    except ValueError:
+        fail(f"--folds must be out of 0 to 9, as in 0 or 1-9 or 0,3; not {text!r}.")
+    return folds
+
+
+def check_targets(save: Path | None, plot: Path | None) -> None:
+    """Find out before the training, not after it, that a file cannot be written."""
+    if plot is not None:
+        from matplotlib.backend_bases import FigureCanvasBase
+
+        _check_target("--plot", plot, plot)
+        kinds = FigureCanvasBase.get_supported_filetypes()
+        if plot.suffix[1:].lower() not in kinds:
+            fail(f"--plot must end in .png, .pdf or .svg, not {plot.name!r}.")
+    if save is not None:
+        from wolfpack.files.model_file import with_npz
+
+        _check_target("--save", save, with_npz(save) if save.name else save)
+
+
+def _check_target(option: str, given: Path, path: Path) -> None:
+    try:
+        for place in (given, path):
+            if place.exists() and not place.is_file():
+                what = "a folder" if place.is_dir() else "no file"
+                fail(f"{option} must name a file, but {place} is {what}.")
+        if not path.parent.is_dir():
+            fail(f"there is no folder {path.parent} to write {path.name} into.")
+        _try_to_write(path)
+    except OSError as error:
+        fail(f"{option}: {path} cannot be written: {error.strerror}.")
+
+
+def _try_to_write(path: Path) -> None:
+    """Open a file and leave it as it was; raise what a real attempt would."""
+    is_new = not path.exists()
+    with path.open("ab"):
+        pass
+    if is_new:
+        path.unlink()
+    with tempfile.TemporaryFile(dir=path.parent):  # models are made beside it
+        pass

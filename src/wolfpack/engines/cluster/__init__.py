@@ -1,0 +1,1 @@
+"""A server and workers in processes of their own, over Ray."""

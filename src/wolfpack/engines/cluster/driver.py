@@ -1,0 +1,296 @@
+"""The driver of a cluster: it starts everything, watches, and fetches what is there.
+
+Whoever dies is started again: a worker has nothing to lose, the server goes on from its
+last checkpoint, and the driver tells it so.
+"""
+
+import contextlib
+import logging
+import math
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wolfpack.engines.cluster import connect, lease, sizes
+from wolfpack.engines.cluster.fleet import Fleet
+from wolfpack.engines.cluster.server_actor import Orders, ServerActor
+from wolfpack.engines.serial import CALLS, CURRENT, DONE, UPDATES
+from wolfpack.engines.shared_memory.team import add_up
+from wolfpack.engines.shared_memory.worker import DELAYS, DROPPED, HISTOGRAM
+from wolfpack.result import EngineError, Live, Traffic
+from wolfpack.run.certificate import failure
+from wolfpack.state import CHECKED
+
+WATCH_SECONDS = 0.03  # between two looks of the driver
+REVIVE_SECONDS = 60.0  # for a server that died to come back
+GOODBYE_SECONDS = 2.0  # for workers to return
+ALONE_SECONDS = 0.1  # a full pass that takes the driver less is not spread
+
+logger = logging.getLogger("wolfpack")
+
+
+class RaySession:
+    """One run, as the driver sees it."""
+
+    def __init__(self, problem, options, engine) -> None:
+        self.problem, self.options, self.engine = problem, options, engine
+        self.ray = connect.import_ray()
+        self.in_flight = options.batch_size
+        limit = options.max_epochs * problem.n_blocks
+        self.limit = limit if math.isinf(limit) else math.ceil(limit - 1e-9)
+        self.server: Any = None
+        self.fleet: Fleet | None = None
+        self.lease: lease.Lease | None = None
+        self.stale = False  # whether the server is ahead of run.state
+        self.alone = True  # whether the driver makes certificates by itself
+        self.made = np.zeros(2, np.int64)  # updates and calls that are known of
+        self.born = -1.0  # the epoch at which the server last died, and began again
+        self.sums = np.zeros(2)  # of the server's life
+        self.tallies: list[np.ndarray] = []  # of each of its lives
+        self.traffic: list[tuple] = []
+        self.n_live, self.unsaved = 0, ""
+        self.folder: tempfile.TemporaryDirectory | None = None
+
+    # The hooks of a run.
+
+    def open(self, run) -> None:
+        """Start server and workers, outside all clocks."""
+        try:
+            with connect.carrying(run.state):
+                self._start(run)
+        except BaseException:
+            self.close()
+            raise
+
+    def advance(self, run, calls: int) -> int:
+        """Wait until the cluster has made so many calls; return why it ended.
+
+        It never stops for the driver, only at the last epoch.
+        """
+        if calls == 0:
+            return DONE
+        with connect.carrying(run.state):
+            return self._advance(run, calls)
+
+    def _advance(self, run, calls: int) -> int:
+        assert self.fleet is not None
+        before = run.state.n_oracle_calls
+        until = min(before + calls, self.limit)
+        while True:
+            status = self._ask("status", run)
+            self._note(run, status)
+            made = int(self.made[1])
+            run.live_calls = made - before
+            over = status["ended"] != DONE or status["error"] is not None
+            if made >= until or over or run.pulse():
+                break
+            self.fleet.tend()
+            time.sleep(WATCH_SECONDS)
+        run.live_calls = 0
+        run.state.counts[:CHECKED] = status["counts"][:CHECKED]
+        self.stale = True
+        if over:
+            self._fetch_what_failed(run)
+        return int(status["ended"])
+
+    def fetch(self, run) -> None:
+        """Bring x and v here, and how many updates they are made of."""
+        if not self.stale:
+            return
+        state = run.state
+        with connect.carrying(state):
+            found = self._ask("snapshot", run)
+        state.blocks = self.problem.store.unpack(
+            found["blocks"], self.problem.offsets, self.options.batch_size
+        )
+        state.shared = np.array(found["shared"])
+        state.average = np.array(found["average"])
+        state.counts[:CHECKED] = found["counts"][:CHECKED]
+        self._note(run, found)
+        self.stale = False
+
+    def oracle_sum(self, state, exact: np.ndarray, stop: Callable) -> float | None:
+        """Spread a full pass over the workers; None: the driver is to make it."""
+        if self.alone or self.fleet is None:
+            return None
+        with connect.carrying(state):
+            found = self.fleet.bound(exact, stop)
+        if found is None:
+            return None
+        least, fault = found
+        if fault is not None:
+            state.counts[CURRENT], error = fault
+            raise failure(self.problem, state, error) from error
+        return least
+
+    @property
+    def live(self) -> Live:
+        """How it goes, for callbacks."""
+        total = np.sum(self.tallies, axis=0)
+        count = max(int(total[HISTOGRAM:].sum()), 1)
+        return Live(self.n_live, float(total[DELAYS] / count), int(total[DROPPED]))
+
+    def report(self) -> dict[str, Any]:
+        """Return what a `Result` says about workers."""
+        messages, size, busy, lived = np.sum(self.traffic, axis=0).tolist()
+        assert self.fleet is not None
+        return {
+            **add_up(np.stack(self.tallies)),
+            "n_workers": len(self.fleet.workers),
+            "traffic": Traffic(
+                chunk=self.chunk,
+                batch_size=self.tau,
+                n_messages=int(messages),
+                n_bytes=int(size),
+                server_utilisation=busy / max(lived, 1e-300),
+            ),
+        }
+
+    def close(self) -> None:
+        """Stop everything that this run started."""
+        ray = self.ray
+        try:
+            if self.server is not None and ray.is_initialized():
+                self._say_goodbye()
+        finally:
+            self.server, self.fleet = None, None
+            if self.lease is not None:
+                self.lease = None
+                lease.leave(ray)
+            if self.folder is not None:
+                self.folder.cleanup()
+
+    def _say_goodbye(self) -> None:
+        """Let the workers return by themselves, or Ray says that their task failed."""
+        save = self.engine.checkpoint is not None
+        with contextlib.suppress(Exception):
+            self.ray.get(self.server.finish.remote(save), timeout=GOODBYE_SECONDS)
+        if self.fleet is not None:
+            self.fleet.dismiss(GOODBYE_SECONDS)
+        with contextlib.suppress(Exception):
+            self.ray.kill(self.server)
+
+    # How it starts.
+
+    def _start(self, run) -> None:
+        ray, engine = self.ray, self.engine
+        count = None if engine.n_workers == "auto" else int(engine.n_workers)
+        self.lease = lease.enter(ray, engine.address, count)
+        path = engine.checkpoint
+        if path is None:
+            self.folder = tempfile.TemporaryDirectory(
+                prefix="wolfpack-", ignore_cleanup_errors=True
+            )
+            path = Path(self.folder.name) / "server.npz"
+        self.path = str(run.state.save(Path(path).absolute()))
+        self.made[:] = run.state.n_updates, run.state.n_oracle_calls
+        stay = connect.stay_here(ray, engine.checkpoint)
+        how = {"num_cpus": 0, "max_restarts": -1, "scheduling_strategy": stay}
+        self.server = ray.remote(**how)(ServerActor).remote()
+        self.fleet = Fleet(ray, self.problem, engine.n_workers, self.lease.alone)
+        self.fleet.hire()
+        seconds, T = self.fleet.seconds, len(self.fleet.workers)
+        self.chunk, window, self.tau = sizes.choose(
+            self.problem, engine.chunk, self.options.asked, seconds, T
+        )
+        self.alone = self.problem.n_blocks * seconds / engine.size < ALONE_SECONDS
+        self._begin(run)
+        self.fleet.set_to_work(self.server, self.chunk, window)
+
+    # How it goes on.
+
+    def _note(self, run, status: dict[str, Any]) -> None:
+        """Keep what is to survive the server; give the run what is new."""
+        self.made = np.maximum(self.made, status["counts"][[UPDATES, CALLS]])
+        run.state.sums += status["sums"] - self.sums
+        self.sums = np.array(status["sums"])
+        self.tallies[-1], self.traffic[-1] = status["tally"], status["traffic"]
+        self.n_live = status["workers"]
+        if status["unsaved"] != self.unsaved:
+            self.unsaved = status["unsaved"]
+            if self.unsaved:
+                logger.warning("Ray: the checkpoint fails: %s.", self.unsaved)
+
+    def _fetch_what_failed(self, run) -> None:
+        """Bring the iterate here, and raise what a worker or the server raised."""
+        self.fetch(run)
+        found = self._ask("status", run)["error"]
+        if found is None:
+            return
+        block, error = found
+        if block < 0:
+            raise EngineError(f"the run cannot go on: {error}.")
+        run.state.counts[CURRENT] = block
+        raise error
+
+    def _begin(self, run) -> None:
+        """Tell the server where to go on from."""
+        assert self.fleet is not None
+        made = (int(self.made[0]), int(self.made[1]))
+        orders = Orders(
+            self.fleet.problem, self.path, self.options, self.tau,
+            self.engine.checkpoint_seconds, self.limit, made,
+        )  # fmt: skip
+        wrong = self._ask("begin", run, orders)
+        if wrong is not None:
+            self._save_anew(run, wrong)
+            wrong = self._ask("begin", run, orders)
+        if wrong is not None:
+            raise EngineError(
+                f"the server cannot read its checkpoint: {wrong} Is that in a folder "
+                "that all machines share?"
+            )
+        status = self._ask("status", run)
+        self.sums = np.zeros(2)
+        self.tallies.append(status["tally"])
+        self.traffic.append(status["traffic"])
+
+    def _save_anew(self, run, wrong: str) -> None:
+        """Give the server what this process has, if its own checkpoint is lost."""
+        logger.warning("Ray: %s The server goes on from the last check.", wrong)
+        try:
+            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            run.state.save(self.path)
+        except OSError as error:
+            raise EngineError(
+                "the server died, and its checkpoint can neither be read nor written "
+                f"anew: {wrong} {error}."
+            ) from error
+
+    def _ask(self, method: str, run, *args: Any) -> Any:
+        """Call the server; if it died, wait until it is back, and tell it to go on."""
+        from ray.exceptions import RayActorError
+
+        silent = time.monotonic()
+        while True:
+            if not lease.holds(self.ray, self.lease):  # a call would start another
+                raise EngineError("the program called ray.shutdown() during the run.")
+            try:
+                call = getattr(self.server, method).remote(*args)
+                answer = connect.await_answer(
+                    self.ray, call, lambda: run._interrupt.asked
+                )
+            except RayActorError as error:
+                if time.monotonic() > silent + REVIVE_SECONDS:
+                    why = connect.last_line(error)
+                    raise EngineError(
+                        "the server died, and could not be started again within "
+                        f"{REVIVE_SECONDS:.0f} s ({why})."
+                    ) from error
+                time.sleep(0.1)
+                continue
+            except EngineError:
+                raise
+            except Exception as error:
+                why = connect.last_line(error)
+                raise EngineError(f"the server cannot be called: {why}") from error
+            if answer is None and method != "begin":
+                logger.warning("Ray: the server died; it goes on from its checkpoint.")
+                self._begin(run)
+                self.born = float(self.made[1] / self.problem.n_blocks)
+                continue
+            return answer

@@ -1,0 +1,192 @@
+"""The workers of a cluster, as the driver sees them: hired, set to work, looked after.
+
+One process a core. Whoever dies is started again by Ray; machines that join later get
+workers within a second.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from wolfpack.engines.cluster import connect
+from wolfpack.engines.cluster.worker_actor import WorkerActor
+from wolfpack.result import EngineError
+
+TEND_SECONDS = 1.0  # between two looks at workers and machines
+START_SECONDS = 60.0  # for all workers; then with those that are there
+LAST_CALL_SECONDS = 300.0  # for the first one
+LOOK_SECONDS = 0.05  # between two looks for Ctrl-C at a check
+# Of a check a worker gets so many shares, the slow ones fewer, of so long at most.
+SHARES, SHARE_SECONDS = 4, 1.0
+# Without any answer for so many times as long, shares are given to others, too; and at
+# last the driver does without.
+DOUBT, PATIENCE = 2.0, 30.0
+
+logger = logging.getLogger("wolfpack")
+
+
+class Fleet:
+    """Workers, by number."""
+
+    def __init__(
+        self, ray: Any, problem: Any, n_workers: Any, alone: bool = True
+    ) -> None:
+        self.ray, self.n_blocks = ray, problem.n_blocks
+        self.alone = alone  # whether no other run of this process holds cores
+        self.problem = [ray.put(problem)]  # to every machine once
+        self.auto = n_workers == "auto"
+        self.wanted = self._count_cores() if self.auto else int(n_workers)
+        self.workers: list[Any] = []
+        self.tasks: dict[Any, int] = {}  # the `work` of each worker
+        self.orders: tuple = ()
+        self.seconds = 0.0  # of an oracle call
+        self.next_tend = 0.0
+
+    def hire(self) -> None:
+        """Start all, and see how long an oracle call takes."""
+        ray, count = self.ray, self.wanted
+        # A core each, so that Ray puts them where cores are. More workers than cores,
+        # and those of a second run, would wait for ever for one: they take none.
+        cores = 1 if self.alone and count <= self._count_cores() else 0
+        self.workers = [self._hire_one(cores) for _ in range(count)]
+        first = self.workers[0].warm.remote(self.problem)
+        ray.wait([first], timeout=START_SECONDS)  # the others find its compiled code
+        warm = [first, *(w.warm.remote(self.problem) for w in self.workers[1:])]
+        ready, _ = ray.wait(warm, num_returns=count, timeout=START_SECONDS)
+        if not ready:
+            ready, _ = ray.wait(warm, timeout=LAST_CALL_SECONDS)
+        if not ready:
+            raise EngineError(
+                f"none of {count} workers could be started within "
+                f"{START_SECONDS + LAST_CALL_SECONDS:.0f} s; are all cores of the "
+                "cluster taken? `ray status` says so."
+            )
+        times = [connect.result_of(ray, ref) for ref in ready]
+        self.seconds = float(np.median(times))
+
+    def _hire_one(self, cores: int) -> Any:
+        how = {"num_cpus": cores, "max_restarts": -1, "max_task_retries": -1}
+        how |= {"max_concurrency": 2, "scheduling_strategy": "SPREAD"}
+        return self.ray.remote(**how)(WorkerActor).remote()
+
+    def _count_cores(self) -> int:
+        return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+
+    def set_to_work(self, server: Any, chunk: int, window: int) -> None:
+        """Let all of them begin."""
+        self.orders = (server, self.problem, chunk, window)
+        for t in range(len(self.workers)):
+            self._set_to_work(t)
+
+    def _set_to_work(self, t: int) -> None:
+        self.tasks[self.workers[t].work.remote(t, *self.orders)] = t
+
+    def tend(self) -> None:
+        """Look after those that came back by themselves, and new machines."""
+        if time.monotonic() < self.next_tend:
+            return
+        self.next_tend = time.monotonic() + TEND_SECONDS
+        done, _ = self.ray.wait([*self.tasks], num_returns=len(self.tasks), timeout=0)
+        for task in done:
+            self._replace(task)
+        if self.auto and self._count_cores() > len(self.workers):
+            try:
+                connect.refuse_open(self.ray)
+            except OSError as error:  # the new machine may be anybody's
+                self.auto = False
+                logger.warning("Ray: machines that joined are not used: %s", error)
+                return
+            for t in range(len(self.workers), self._count_cores()):
+                self.workers.append(self._hire_one(1))
+                self._set_to_work(t)
+
+    def _replace(self, task: Any) -> None:
+        """Give a worker that returned its work again; do without one that is gone."""
+        from ray.exceptions import RayActorError
+
+        t = self.tasks.pop(task)
+        try:
+            connect.result_of(self.ray, task)  # raises what it raised
+        except RayActorError as error:
+            why = connect.last_line(error)
+            logger.warning("Ray: a worker is gone for good: %s", why)
+            if not self.tasks:
+                raise EngineError(
+                    f"all workers are gone; the last one: {why}"
+                ) from error
+        else:
+            self._set_to_work(t)
+
+    def dismiss(self, seconds: float) -> None:
+        """Wait a moment for all to return by themselves, then end them."""
+        with contextlib.suppress(Exception):
+            count = len(self.tasks)
+            self.ray.wait([*self.tasks], num_returns=count, timeout=seconds)
+        for worker in self.workers:
+            with contextlib.suppress(Exception):
+                self.ray.kill(worker)
+
+    # A check.
+
+    def bound(
+        self, exact: np.ndarray, stop: Callable[[], bool]
+    ) -> tuple[float, Any] | None:
+        """Return the oracle's sum over all blocks, or what it raised on which.
+
+        None if `stop()` said so, or the workers are too slow. Every worker gets a share
+        when it is done with the last one. Where no answer comes for a while, what is
+        missing is given to others as well, and the first answer counts.
+        """
+        whole, T = self.n_blocks * self.seconds, len(self.workers)
+        shares = _cut(self.n_blocks, max(SHARES * T, int(whole / SHARE_SECONDS)))
+        one = SHARE_SECONDS + whole / len(shares)
+        v, found, busy = [self.ray.put(exact)], {}, {}
+        last = time.monotonic()
+        while len(found) < len(shares):
+            silent = time.monotonic() - last
+            if stop() or silent > PATIENCE * one:
+                return None
+            self._hand_out(shares, v, found, busy, late=silent > DOUBT * one)
+            done, _ = self.ray.wait([*busy], timeout=LOOK_SECONDS)
+            for call in done:
+                _, share = busy.pop(call)
+                answer = self._answer(call)
+                if answer is None:
+                    continue
+                if answer[1] is not None:
+                    return answer
+                found[share], last = answer[0], time.monotonic()
+        return sum(found.values()), None
+
+    def _hand_out(
+        self, shares: list, v: list, found: dict, busy: dict, late: bool
+    ) -> None:
+        """Give the idle what nobody has; if that is `late`, what others have, too."""
+        working = {t for t, _ in busy.values()}
+        taken = {share for _, share in busy.values()}
+        left = [share for share in shares if share not in found]
+        left = sorted(left, key=taken.__contains__)
+        for t in range(len(self.workers)):
+            if t not in working and left and (late or left[0] not in taken):
+                share = left.pop(0)
+                bound = self.workers[t].bound.options(max_task_retries=0)
+                call = bound.remote(self.problem, v, *share)
+                busy[call] = t, share
+
+    def _answer(self, call: Any) -> tuple[float, Any] | None:
+        from ray.exceptions import RayError
+
+        try:
+            return connect.result_of(self.ray, call)
+        except RayError:  # it died meanwhile
+            return None
+
+
+def _cut(n: int, count: int) -> list[tuple[int, int]]:
+    ends = [t * n // count for t in range(count + 1)]
+    return [(a, b) for a, b in pairwise(ends) if a < b]

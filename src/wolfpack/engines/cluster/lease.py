@@ -1,0 +1,102 @@
+"""One Ray for all runs of this process, which enter it and leave it.
+
+Ray knows one cluster a process. The first run starts or joins one, runs beside it share
+it, and the last one to leave shuts it down; a Ray that the program had before is used
+and never shut down.
+"""
+
+import subprocess
+import threading
+from typing import Any, NamedTuple
+
+from wolfpack.engines.cluster import connect, watchdog
+
+_lock = threading.Lock()
+_users = 0
+_ours: "Lease | None" = None  # the Ray that the last run is to shut down
+_dog: subprocess.Popen | None = None
+_over = threading.Event()  # ends the thread that started it
+
+
+class Lease(NamedTuple):
+    """What a run that is in a cluster knows of it."""
+
+    name: tuple  # its address, and the job there: no other Ray has the same
+    alone: bool  # whether no other run of this process was in it
+
+
+def enter(ray: Any, address: str | None, n_workers: int | None) -> Lease:
+    """Be in a cluster; start or join one, if this process is in none."""
+    global _users, _ours, _dog, _over
+    with _lock:
+        if ray.is_initialized():
+            connect.refuse_another(ray, address, busy=_users > 0)
+        else:
+            _release()
+            try:
+                _over = _connect(ray, address, n_workers)
+            except BaseException:
+                ray.shutdown()
+                raise
+            _dog = watchdog.start(ray) if address is None else None
+            _ours = Lease(_name(ray), True)
+        _users += 1
+        return Lease(_name(ray), _users == 1)
+
+
+def leave(ray: Any) -> None:
+    """Leave it; the last run shuts down what the first one started."""
+    global _users
+    with _lock:
+        _users -= 1
+        if _users > 0:
+            return
+        if holds(ray, _ours):
+            ray.shutdown()
+        _release()
+
+
+def holds(ray: Any, lease: Lease | None) -> bool:
+    """Return whether this process is still in the cluster of a lease."""
+    return lease is not None and ray.is_initialized() and _name(ray) == lease.name
+
+
+def _connect(ray: Any, *where: Any) -> threading.Event:
+    """Start or join a cluster, in a thread that lives until the event is set.
+
+    Linux ends the processes of a local Ray with the thread that started them; the run
+    that did may be the first one to end. The main thread lives long enough.
+    """
+    over, ready = threading.Event(), threading.Event()
+    failed: list[BaseException] = []
+
+    def keep() -> None:
+        try:
+            connect.connect(ray, *where)
+        except BaseException as error:
+            failed.append(error)
+            over.set()
+        ready.set()
+        over.wait()
+
+    if threading.current_thread() is threading.main_thread():
+        connect.connect(ray, *where)
+        return over
+    threading.Thread(target=keep, name="wolfpack-ray", daemon=True).start()
+    ready.wait()
+    if failed:
+        raise failed[0]
+    return over
+
+
+def _release() -> None:
+    """Let go of what belongs to a Ray that was shut down."""
+    global _ours, _dog
+    _over.set()
+    watchdog.stop(_dog)
+    _ours = _dog = None
+
+
+def _name(ray: Any) -> tuple:
+    context = ray.get_runtime_context()
+    return context.gcs_address, context.get_job_id()

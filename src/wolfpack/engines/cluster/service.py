@@ -1,0 +1,205 @@
+"""The server of a cluster, apart from the network: messages in, versions of v out.
+
+Workers send chunks of messages {i, s_(i)}, all computed from one version of v. The
+service takes them one by one at its `desk`, steps whenever tau disjoint blocks are
+there, and can be saved at any time; what it was gathering is then lost, and solved
+again. After a restart from a file it has another `life`: answers to versions that were
+lost with the last one are dropped. Counts never fall: oracle calls whose result was
+lost were made all the same.
+"""
+
+import os
+import secrets
+from typing import Any
+
+import numpy as np
+
+from wolfpack.engines.cluster.messages import NOWHERE, Chunk, portable
+from wolfpack.engines.serial import (
+    CALLS,
+    CURRENT,
+    DONE,
+    GROW,
+    INFEASIBLE,
+    UPDATES,
+)
+from wolfpack.engines.shared_memory.worker import AT, HISTOGRAM, LOST, N_DELAYS
+from wolfpack.kernels.memory import zeros
+from wolfpack.kernels.slots import HAS_CONTAINS, contains, oracle
+from wolfpack.kernels.specialise import entry
+from wolfpack.update.atoms import trim
+from wolfpack.update.gap import least_value
+from wolfpack.update.inbox import Desk, finish, is_complete, take
+
+
+@entry
+def take_chunk(
+    data,
+    shared,
+    blocks,
+    average,
+    desk,
+    chosen,
+    atoms,
+    first,
+    version,
+    counts,
+    sums,
+    tally,
+    work,
+    plan,
+):
+    """Take messages from `first` on; return why it ended, and at which message."""
+    message = first
+    while True:
+        if is_complete(desk):
+            ended = finish(
+                data, shared, blocks, average, desk, counts, tally, sums, work, plan
+            )
+            if ended != DONE:
+                return ended, message
+        if message == chosen.size:
+            return DONE, message
+        i = chosen[message]
+        atom = trim(blocks, i, atoms[message])
+        counts[CURRENT] = i
+        if HAS_CONTAINS and not contains(data, i, atom):
+            return INFEASIBLE, message
+        k = counts[UPDATES]
+        take(desk, tally, i, atoms[message], 1.0, k - version, k)
+        counts[CALLS] += 1
+        message += 1
+
+
+@entry
+def solve_chunk(data, shared, outline, chosen, atoms, current, work):
+    """Be a worker: solve the chosen blocks against one v."""
+    for m in range(chosen.size):
+        i = chosen[m]
+        current[0] = i
+        oracle(data, shared, i, trim(outline, i, atoms[m]), work)
+
+
+@entry
+def bound_blocks(data, exact, shared, outline, first, last, atom, current, work):
+    """Be a worker at a check: the sum over blocks [first, last) of the minima."""
+    total = 0.0
+    for i in range(first, last):
+        current[0] = i
+        own = trim(outline, i, atom)
+        total += least_value(data, shared, exact, i, own, work)
+    return total
+
+
+class Service:
+    """A server that is told everything: it knows no clock, no network, no workers.
+
+    `made`: the updates and oracle calls that are known of, if these are more than
+    `state` says.
+    """
+
+    def __init__(
+        self, problem, state, plan, batch_size: int, made: tuple[int, int] = (0, 0)
+    ) -> None:
+        self.problem, self.state, self.plan = problem, state, plan
+        self.kernels = problem.kernels()
+        self.desk = Desk.create(problem, batch_size)
+        self.tally = zeros(HISTOGRAM + N_DELAYS, np.int64)
+        self.work = problem.work()
+        self.life = secrets.randbits(62)
+        self.born = state.n_updates  # older lives had all versions up to here
+        self.until = 0.0  # oracle calls, after which there is no more work
+        self.ended = DONE
+        self.error: tuple[int, Exception] | None = None  # and the block
+        for at, known in zip((UPDATES, CALLS), made, strict=True):
+            state.counts[at] = max(state.counts[at], known)
+        state.sums[:] = 0.0
+
+    @property
+    def version(self) -> int:
+        """The number of updates so far, k."""
+        return self.state.n_updates
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is work."""
+        well = self.ended == DONE and self.error is None
+        return well and self.state.n_oracle_calls < self.until
+
+    def take(self, chunk: Chunk) -> None:
+        """Take a chunk, and step as often as it completes a minibatch.
+
+        What goes wrong is in `ended`, a code of `serial`, whose block is in
+        `state.counts`, or in `error`; there is no more work then.
+        """
+        self._refuse(chunk)
+        if not self.is_open:
+            return
+        if self.is_lost(chunk):
+            self.tally[LOST] += len(chunk.blocks)
+            return
+        left = min(self.until - self.state.n_oracle_calls, len(chunk.blocks))
+        chosen, atoms = chunk.blocks[: int(left)], chunk.atoms[: int(left)]
+        try:
+            self.ended = self._take(chosen, atoms, self._clip(chunk.version))
+        except Exception as error:
+            complete = self.desk.count[0] == self.desk.chosen.size
+            block = self.tally[AT] if complete else self.state.counts[CURRENT]
+            self.fail(block, portable(error, "On the server"))
+
+    def _clip(self, version: int) -> int:
+        """Return a version that there has been: delays are 0 ... k + 1."""
+        return max(NOWHERE[1], min(version, self.version))
+
+    def _take(self, chosen: np.ndarray, atoms: np.ndarray, version: int) -> int:
+        first, state = 0, self.state
+        while True:
+            ended, first = self.kernels.take_chunk(
+                self.problem.data, state.shared, state.blocks, state.average, self.desk,
+                chosen, atoms, first, version, state.counts, state.sums, self.tally,
+                self.work, self.plan,
+            )  # fmt: skip
+            if ended != GROW:
+                return int(ended)
+            grow = self.problem.store.grow
+            state.blocks = grow(state.blocks, self.desk.chosen.size)
+
+    def fail(self, block: int, error: Exception) -> None:
+        """Stop because of what was raised on a block; the first one counts."""
+        if self.error is None:
+            self.error = int(block), error
+
+    def is_lost(self, chunk: Chunk) -> bool:
+        """Return whether a chunk answers a version that died with another life."""
+        return chunk.life != self.life and chunk.version > self.born
+
+    def rebuild(self) -> float:
+        """Make v fit x again, to the last digit; return how far it was off."""
+        state, problem = self.state, self.problem
+        exact = problem.shared.astype(np.float64)
+        self.kernels.rebuild(problem.data, state.blocks, 0, problem.n_blocks, exact)
+        drift = np.linalg.norm(exact - state.shared)
+        state.shared[...] = exact
+        return float(drift / max(np.linalg.norm(exact), 1e-300))
+
+    def save(self, path: str | os.PathLike) -> Any:
+        """Write the state to a file, all at once or not at all."""
+        return self.state.save(path)
+
+    def _refuse(self, chunk: Chunk) -> None:
+        """Refuse what would make compiled code read or write where it must not."""
+        n, wanted = self.problem.n_blocks, (len(chunk.blocks), self.problem.atom_size)
+        fits = chunk.blocks.ndim == 1 and chunk.blocks.dtype == np.int64
+        fits &= chunk.atoms.shape == wanted
+        fits &= chunk.atoms.dtype == self.problem.start.dtype
+        if not fits or (len(chunk.blocks) and not _within(chunk.blocks, n)):
+            raise ValueError(
+                f"a chunk must hold int64 blocks 0 ... {n - 1} and atoms of shape "
+                f"{wanted} and type {self.problem.start.dtype}; it holds blocks of "
+                f"type {chunk.blocks.dtype} and atoms of shape {chunk.atoms.shape} and "
+                f"type {chunk.atoms.dtype}."
+            )
+
+
+def _within(blocks: np.ndarray, n: int) -> bool:
+    return bool(blocks.min() >= 0 and blocks.max() < n)

@@ -1,0 +1,1 @@
+"""Updates that come late: by drawn delays, or on a simulated clock."""

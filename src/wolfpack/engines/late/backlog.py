@@ -1,0 +1,183 @@
+"""Updates that come late: update k is computed from the v of update k - delay.
+
+Delays are drawn beforehand, so every version of v is used for all that will ever be
+computed from it while it is the current one: what waits are atoms, no old versions. An
+update that is older than k / 2 is dropped (Theorem 4), and its turn passes.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wolfpack.engines.serial import (
+    CALLS,
+    DONE,
+    GROW,
+    INFEASIBLE,
+    NOT_A_NUMBER,
+    UPDATES,
+    aim,
+)
+from wolfpack.engines.shared_memory.worker import AT, DROPPED
+from wolfpack.kernels.borrow import borrow
+from wolfpack.kernels.memory import zeros
+from wolfpack.kernels.slots import HAS_CONTAINS, contains
+from wolfpack.kernels.specialise import entry
+from wolfpack.update.atoms import has_room, trim
+from wolfpack.update.inbox import clear_desk, step_together, take
+from wolfpack.update.sampling import draw
+
+# Entries of `marks`: the place in `order`, the number of free slots, the update of the
+# first message, and from which update on nothing is drawn yet.
+NEXT, N_FREE, FIRST, LAST = range(4)
+DRAW = 16  # why `run_late` returned: more messages are needed
+LATE = -1  # stands for the version that a dropped message was computed from
+CHUNK = 4096  # messages drawn at a time, or more
+MAX_BYTES = 2**31
+
+
+class Backlog(NamedTuple):
+    """Messages of updates to come, tau each, and atoms of those that have read v."""
+
+    reads: np.ndarray  # the version that a message is computed from, or LATE
+    blocks: np.ndarray
+    slots: np.ndarray  # where its atom waits
+    order: np.ndarray  # messages that have not read v yet, in the order they will
+    free: np.ndarray
+    atoms: np.ndarray
+    marks: np.ndarray
+
+    @classmethod
+    def create(cls, problem) -> "Backlog":
+        """Make one without messages."""
+        none = zeros(0, np.int64)
+        atoms = zeros((0, problem.atom_size), problem.start.dtype)
+        return cls(none, none, none, none, none, atoms, zeros(4, np.int64))
+
+
+def draw_more(backlog, delays, choose, tau, start, k, rng) -> Backlog:
+    """Draw the messages that update k needs to know of, and as many again.
+
+    What would have been read before update `start` is read then. `choose(size)` returns
+    the blocks of so many messages.
+    """
+    marks = backlog.marks
+    first, last = int(marks[FIRST]), int(marks[LAST])
+    needed = int(min(2 * k, k + delays.maximum)) + 1
+    until = max(needed + (needed - k), last + CHUNK // tau, last + 1)
+    updates = np.repeat(np.arange(last, until), tau)
+    late = delays.draw(rng, updates.size)
+    reads = np.where(2 * late > updates, LATE, np.maximum(updates - late, start))
+    kept = slice((k - first) * tau, None)  # the past is forgotten
+    reads = np.concatenate([backlog.reads[kept], reads])
+    slots = np.concatenate([backlog.slots[kept], np.full(updates.size, -1)])
+    ahead = np.flatnonzero(reads >= k)
+    ahead = ahead[slots[ahead] < 0]
+    room = _most_waiting(reads, k, until, tau) + tau
+    size = backlog.atoms.itemsize * backlog.atoms.shape[1] * room + 64 * reads.size
+    if size > MAX_BYTES:
+        raise MemoryError(
+            f"{delays!r} with batch_size {tau} keeps {room} atoms and {reads.size} "
+            f"draws in memory after {k} updates ({size / 1e9:.1f} GB); the limit is "
+            f"{MAX_BYTES / 1e9:.1f} GB. Use a shorter delay or fewer epochs."
+        )
+    more = max(0, room - len(backlog.atoms))
+    atoms = np.concatenate(
+        [backlog.atoms, zeros((more, *backlog.atoms.shape[1:]), backlog.atoms.dtype)]
+    )
+    n_free, old = int(marks[N_FREE]), len(backlog.atoms)
+    free = np.zeros(len(atoms), np.int64)
+    free[:n_free] = backlog.free[:n_free]
+    free[n_free : n_free + more] = np.arange(old, old + more)
+    return Backlog(
+        reads=reads,
+        blocks=np.concatenate([backlog.blocks[kept], choose(updates.size)]),
+        slots=slots,
+        order=ahead[np.argsort(reads[ahead], kind="stable")],
+        free=free,
+        atoms=atoms,
+        marks=np.array([0, n_free + more, k, until], np.int64),
+    )
+
+
+def _most_waiting(reads: np.ndarray, k: int, until: int, tau: int) -> int:
+    """Return how many atoms wait at most, from update k on."""
+    updates = np.repeat(np.arange(k, until), tau)
+    waits = reads != LATE
+    change = np.zeros(until - k + 1, np.int64)
+    np.add.at(change, np.maximum(reads[waits], k) - k, 1)
+    np.add.at(change, updates[waits] - k + 1, -1)
+    return int(np.cumsum(change).max(initial=0))
+
+
+@entry
+def choose(plan, sampler, rng, tau, chosen):
+    """Fill `chosen` with the blocks of updates, tau different ones each."""
+    for first in range(0, chosen.size, tau):
+        draw(plan.sampling, sampler, rng, chosen[first : first + tau])
+
+
+@entry
+def run_late(
+    data,
+    shared,
+    blocks,
+    average,
+    backlog,
+    desk,
+    counts,
+    sums,
+    tally,
+    work,
+    plan,
+    maximum,
+    until,
+):
+    """Update until `counts[UPDATES]` is `until`; return why it ended.
+
+    `tally[AT]` is the block that it is at, for whoever must say which one failed.
+    """
+    data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
+    average, backlog, desk = borrow(average), borrow(backlog), borrow(desk)
+    counts, sums = borrow(counts), borrow(sums)
+    tally, work = borrow(tally), borrow(work)
+    reads, order, marks = backlog.reads, backlog.order, backlog.marks
+    slots, free, atoms = backlog.slots, backlog.free, backlog.atoms
+    tau = desk.chosen.size
+    while counts[UPDATES] < until:
+        k = counts[UPDATES]
+        if min(2 * k, k + maximum) >= marks[LAST]:
+            return DRAW
+        if not has_room(blocks, tau):
+            return GROW
+        while marks[NEXT] < order.size and reads[order[marks[NEXT]]] == k:
+            message = order[marks[NEXT]]
+            marks[NEXT] += 1
+            marks[N_FREE] -= 1
+            slot = free[marks[N_FREE]]
+            slots[message] = slot
+            i = backlog.blocks[message]
+            atom = trim(blocks, i, atoms[slot])
+            tally[AT] = i
+            aim(data, shared, blocks, i, atom, work, plan.exact)
+            if HAS_CONTAINS and not contains(data, i, atom):
+                return INFEASIBLE
+        clear_desk(desk, tally)
+        for message in range((k - marks[FIRST]) * tau, (k - marks[FIRST] + 1) * tau):
+            if reads[message] == LATE:
+                tally[DROPPED] += 1
+                continue
+            slot = slots[message]
+            late = k - reads[message]
+            take(desk, tally, backlog.blocks[message], atoms[slot], 1.0, late, k)
+            free[marks[N_FREE]] = slot
+            marks[N_FREE] += 1
+        if desk.count[0] > 0:
+            gamma = step_together(
+                data, shared, blocks, average, desk, tally, sums, work, plan, False, k
+            )
+            if not gamma >= 0.0:
+                return NOT_A_NUMBER
+        counts[CALLS] += tau
+        counts[UPDATES] += 1
+    return DONE

@@ -1,0 +1,278 @@
+"""Algorithm 1 on a simulated clock: real oracles, workers and a server that are not.
+
+A discrete-event simulation: who is next, a worker that has solved or the server, moves
+the clock. Events come in the order of their times, so a worker that reads v at some
+time reads it as it is then, and no old versions are kept.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wolfpack.engines.serial import (
+    CALLS,
+    DONE,
+    INFEASIBLE,
+    UPDATES,
+    aim,
+)
+from wolfpack.engines.shared_memory.worker import AT, LOST
+from wolfpack.kernels.borrow import borrow
+from wolfpack.kernels.memory import zeros
+from wolfpack.kernels.slots import HAS_CONTAINS, contains
+from wolfpack.kernels.specialise import entry, jit
+from wolfpack.update.atoms import trim
+from wolfpack.update.inbox import finish, is_complete, take
+
+NOBODY = 17  # why `simulate` returned: all workers have failed
+# What a worker is at: about to come, at a subproblem, before a full queue, gone.
+COMING, SOLVING, WAITING, GONE = range(4)
+# Entries of `clock`: now; when the server is free; how long it worked so far; how long
+# all workers together stood before a full queue.
+NOW, READY, BUSY, STOOD = range(4)
+# Entries of `ends`: messages that were sent and taken so far; workers that came to
+# stand before a full queue, and that left it; whether all blocks of an update are
+# there, and the server is at its step.
+SENT, TAKEN, STOPPED, PASSED, STEPPING = range(5)
+
+
+class Cluster(NamedTuple):
+    """Workers, the messages on their way, and the time."""
+
+    when: np.ndarray  # the next event of each worker, or infinity
+    first: np.ndarray  # a tree: who of those below is next
+    since: np.ndarray  # when it came to stand
+    standing: np.ndarray  # who stands, in the order they came, a ring
+    doing: np.ndarray
+    block: np.ndarray
+    version: np.ndarray
+    atoms: np.ndarray
+    speed: np.ndarray
+    chance: np.ndarray
+    fails: np.ndarray
+    arrival: np.ndarray  # of each message in the queue, a ring
+    sent_block: np.ndarray
+    sent_version: np.ndarray
+    sent_atoms: np.ndarray
+    clock: np.ndarray
+    ends: np.ndarray
+
+    @classmethod
+    def create(cls, problem, workers, queue: int) -> "Cluster":
+        """Make the workers, none of which has come."""
+        T = workers.size
+        atoms = (problem.atom_size,)
+        when, first = _plant(workers.each("joins"))
+        return cls(
+            when=when,
+            first=first,
+            since=zeros(T),
+            standing=zeros(T, np.int64),
+            doing=zeros(T, np.int64),
+            block=zeros(T, np.int64),
+            version=np.full(T, -1),
+            atoms=zeros((T, *atoms), problem.start.dtype),
+            speed=workers.each("speed"),
+            chance=workers.each("return_probability"),
+            fails=workers.each("fails"),
+            arrival=zeros(queue),
+            sent_block=zeros(queue, np.int64),
+            sent_version=zeros(queue, np.int64),
+            sent_atoms=zeros((queue, *atoms), problem.start.dtype),
+            clock=zeros(4),
+            ends=zeros(5, np.int64),
+        )
+
+
+def _plant(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return times, filled up to a power of two, and the tree over them."""
+    size = 2 ** (len(times) - 1).bit_length()
+    when = np.full(size, np.inf)
+    when[: len(times)] = times
+    first = np.concatenate([np.zeros(size, np.int64), np.arange(size)])
+    for node in range(size - 1, 0, -1):
+        left, right = first[2 * node], first[2 * node + 1]
+        first[node] = left if when[left] <= when[right] else right
+    return when, first
+
+
+class Costs(NamedTuple):
+    """Seconds; see `delays.Workers`."""
+
+    least: float
+    most: float
+    message: float
+    read: float
+    take: float
+    step: float
+
+
+@entry
+def simulate(
+    data,
+    shared,
+    blocks,
+    average,
+    cluster,
+    costs,
+    desk,
+    rng,
+    counts,
+    sums,
+    tally,
+    work,
+    plan,
+    until,
+):
+    """Let time pass until `counts[CALLS]` is `until`; return why it ended.
+
+    `tally[AT]` is the block that it is at, for whoever must say which one failed.
+    """
+    data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
+    average, cluster, desk = borrow(average), borrow(cluster), borrow(desk)
+    counts, sums = borrow(counts), borrow(sums)
+    tally, work = borrow(tally), borrow(work)
+    clock, ends, when = cluster.clock, cluster.ends, cluster.when
+    queue = cluster.arrival.size
+    while counts[CALLS] < until:
+        w = cluster.first[1]
+        arrived = ends[TAKEN] < ends[SENT]
+        turn = clock[READY]
+        if not ends[STEPPING]:
+            turn = np.inf
+            if arrived:
+                turn = max(clock[READY], cluster.arrival[ends[TAKEN] % queue])
+        if turn == np.inf and when[w] == np.inf:
+            return NOBODY
+        if turn <= when[w]:  # the server
+            clock[NOW] = turn
+            if ends[STEPPING]:
+                ended = finish(
+                    data, shared, blocks, average, desk, counts, tally, sums, work, plan
+                )
+                if ended != DONE:
+                    return ended
+                ends[STEPPING] = 0
+                continue
+            take_next(cluster, costs, desk, counts, tally)
+            continue
+        clock[NOW] = when[w]
+        if cluster.fails[w] <= when[w]:
+            cluster.doing[w] = GONE
+            put(cluster, w, np.inf)
+            continue
+        if cluster.doing[w] == SOLVING:
+            if rng.random() >= cluster.chance[w]:
+                tally[LOST] += 1
+            elif ends[SENT] - ends[TAKEN] == queue:
+                stand(cluster, w)
+                continue
+            else:
+                send(cluster, costs, w)
+        tally[AT] = i = int(rng.random() * plan.n_blocks)
+        start(data, shared, blocks, cluster, costs, rng, counts, work, plan, w, i)
+        if HAS_CONTAINS and not contains(data, i, trim(blocks, i, cluster.atoms[w])):
+            return INFEASIBLE
+    return DONE
+
+
+@entry
+def call_oracles(data, shared, blocks, atom, work, plan, repeats):
+    """Solve every block `repeats` times, to see how long that takes."""
+    for i in range(plan.n_blocks):
+        for _ in range(repeats):
+            own = trim(blocks, i, atom)
+            aim(data, shared, blocks, i, own, work, plan.exact)
+
+
+@jit
+def put(cluster, w, at):
+    """Set the time of the next event of worker w: O(log T)."""
+    when, first = cluster.when, cluster.first
+    when[w] = at
+    node = (w + when.size) // 2
+    while node > 0:
+        left, right = first[2 * node], first[2 * node + 1]
+        first[node] = left if when[left] <= when[right] else right
+        node //= 2
+
+
+@jit
+def stand(cluster, w):
+    """Let worker w stand before the full queue."""
+    cluster.doing[w] = WAITING
+    cluster.since[w] = cluster.clock[NOW]
+    cluster.standing[cluster.ends[STOPPED] % cluster.standing.size] = w
+    cluster.ends[STOPPED] += 1
+    put(cluster, w, np.inf)
+
+
+@jit
+def start(data, shared, blocks, cluster, costs, rng, counts, work, plan, w, i):
+    """Let worker w read v and solve the subproblem of block i, now."""
+    cluster.block[w] = i
+    atom = trim(blocks, i, cluster.atoms[w])
+    aim(data, shared, blocks, i, atom, work, plan.exact)
+    spent = costs.least + (costs.most - costs.least) * rng.random()
+    spent /= cluster.speed[w]
+    if cluster.version[w] != counts[UPDATES]:
+        cluster.version[w] = counts[UPDATES]
+        spent += costs.read
+    cluster.doing[w] = SOLVING
+    put(cluster, w, min(cluster.clock[NOW] + spent, cluster.fails[w]))
+
+
+@jit
+def send(cluster, costs, w):
+    """Put what worker w found on its way."""
+    slot = cluster.ends[SENT] % cluster.arrival.size
+    cluster.ends[SENT] += 1
+    cluster.arrival[slot] = cluster.clock[NOW] + costs.message
+    cluster.sent_block[slot] = cluster.block[w]
+    cluster.sent_version[slot] = cluster.version[w]
+    message, atom = cluster.sent_atoms[slot], cluster.atoms[w]
+    for m in range(atom.size):
+        message[m] = atom[m]
+
+
+@jit
+def take_next(cluster, costs, desk, counts, tally):
+    """Let the server take a message; where that was the last one, begin its step."""
+    clock, ends = cluster.clock, cluster.ends
+    slot = ends[TAKEN] % cluster.arrival.size
+    ends[TAKEN] += 1
+    counts[CALLS] += 1
+    k = counts[UPDATES]
+    take(
+        desk,
+        tally,
+        cluster.sent_block[slot],
+        cluster.sent_atoms[slot],
+        1.0,
+        k - cluster.sent_version[slot],
+        k,
+    )
+    spent = costs.take
+    if is_complete(desk):
+        ends[STEPPING] = 1
+        spent += costs.step
+    clock[READY] = clock[NOW] + spent
+    clock[BUSY] += spent
+    admit(cluster, costs)
+
+
+@jit
+def admit(cluster, costs):
+    """Let whoever stood longest before the full queue send, and go on at once."""
+    clock, ends = cluster.clock, cluster.ends
+    while ends[PASSED] < ends[STOPPED]:
+        w = cluster.standing[ends[PASSED] % cluster.standing.size]
+        ends[PASSED] += 1
+        until = min(clock[NOW], cluster.fails[w])
+        clock[STOOD] += until - cluster.since[w]
+        cluster.doing[w] = GONE
+        if cluster.fails[w] > clock[NOW]:
+            cluster.doing[w] = COMING
+            put(cluster, w, clock[NOW])
+            send(cluster, costs, w)
+            return

@@ -1,0 +1,227 @@
+"""One run of several threads: their memory, their slices, and what they counted."""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from wolfpack.engines.serial import CALLS, CURRENT, DONE, GAPS, SEEN, UPDATES
+from wolfpack.engines.shared_memory import worker as workers
+from wolfpack.engines.shared_memory.worker import (
+    BLOCK,
+    CALLED,
+    CURSOR,
+    DAMPING,
+    ENOUGH,
+    FAILED,
+    HALT,
+    HISTOGRAM,
+    N_CONTROL,
+    N_DELAYS,
+    N_SUMS_OF_WORKER,
+    VERSION,
+    Duty,
+    Team,
+)
+from wolfpack.kernels.memory import zeros
+from wolfpack.result import Delay
+
+MAX_LOCKS = 2**17  # 8 MB
+
+
+class Session(ABC):
+    """What `Threads` and `Sync` have in common; subclasses say what a worker does."""
+
+    def __init__(
+        self, problem, options, engine, n_workers: int, n_helpers: int = 0
+    ) -> None:
+        if not problem.kernels().compiled:
+            raise ValueError(
+                f"{problem.name} has plain Python functions, which threads run one at "
+                "a time; compile them with numba.njit, or use Serial()."
+            )
+        self.engine, self.n_workers = engine, n_workers
+        self.n_threads = n_workers + n_helpers
+        self.plan, self.store, self.batch = options.plan, problem.store, 1
+        self.workers_search = False
+        self.parts = workers.WHOLE
+        n, count = problem.n_blocks, self.n_threads
+        self.team = Team(
+            control=zeros(N_CONTROL, np.int64),
+            owners=zeros(n, np.int8),
+            gaps=np.zeros(0),
+            order=np.arange(n),
+            strides=_strides(n),
+            progress=zeros(n_workers * workers.APART, np.int64),
+            locks=zeros(0, np.int64),
+        )
+        self.works = [problem.work() for _ in range(count)]
+        self.tallies = zeros((count, HISTOGRAM + N_DELAYS), np.int64)
+        self.sums = zeros((count, N_SUMS_OF_WORKER))
+        self.sums[:, DAMPING] = 1.0
+        self.rngs: list[np.random.Generator] = []
+        self.mine: list[Any] = []
+        chances = np.broadcast_to(engine.return_probability, engine.size)[:n_workers]
+        self.chances = [*chances.tolist(), *[1.0] * n_helpers]
+
+    def lock_parts(self, count: int) -> None:
+        """Give v locks for so many rows or stripes, a cache line apart.
+
+        Where there are very many, some share one.
+        """
+        count = min(2 ** (count - 1).bit_length(), MAX_LOCKS)
+        locks = zeros(count * workers.APART, np.int64)
+        self.team = self.team._replace(locks=locks)
+
+    @property
+    def in_flight(self) -> int:
+        """The most blocks that may be on their way at once."""
+        return self.n_workers * self.batch
+
+    @property
+    def bytes_per_worker(self) -> int:
+        """The memory that one worker takes for itself."""
+        return _count_bytes((self.mine[0], self.works[0], self.tallies[0]))
+
+    def advance(self, run, calls: int) -> int:
+        """Make about so many oracle calls; return why it ended."""
+        self.begin(run, calls)
+        control = self.team.control
+        least, most = map(int, self.engine.oracle_repeats)
+        duties = [
+            Duty(
+                t, self.n_workers, self.batch, calls, (least, most), chance,
+                self.workers_search, self.parts,
+            )
+            for t, chance in enumerate(self.chances)
+        ]  # fmt: skip
+
+        def work(t: int) -> None:
+            try:
+                self.work(run, t, duties[t])
+            except BaseException:
+                control[BLOCK] = self.tallies[t, workers.AT]
+                control[HALT] = FAILED
+                raise
+
+        def stop() -> None:
+            control[HALT] = FAILED
+
+        def pulse() -> None:
+            run.live_calls = int(control[CALLED])
+            if run.pulse():
+                self.ask_to_stop()
+
+        try:
+            run.crew.run(work, self.n_threads, stop=stop, pulse=pulse)
+        finally:
+            run.live_calls = 0
+            self._gather(run.state)
+        ended = int(control[HALT])
+        return DONE if ended == ENOUGH else ended
+
+    def begin(self, run, calls: int) -> None:
+        """Make ready for a slice."""
+        state, control = run.state, self.team.control
+        if not self.rngs:
+            self.rngs = state.rng.spawn(self.n_threads)
+            control[VERSION] = state.n_updates
+            self.rngs[0].shuffle(self.team.order)
+        version, cursor = control[VERSION], control[CURSOR]
+        control[:] = 0
+        control[VERSION], control[CURSOR] = version, cursor
+        control[HALT] = ENOUGH if calls == 0 else 0
+        self.team.owners[:] = 0
+        gaps = state.sampler.gaps
+        if gaps.size:
+            self.team = self.team._replace(gaps=gaps)
+            self.sums[:, workers.MEAN_GAP] = gaps.mean()
+
+    def ask_to_stop(self) -> None:
+        """End the slice soon, as if it had made its calls."""
+        self.team.control[HALT] = self.team.control[HALT] or ENOUGH
+
+    @abstractmethod
+    def work(self, run, t: int, duty: Duty) -> None:
+        """Be worker t."""
+
+    def _gather(self, state) -> None:
+        tallies, sums = self.tallies, self.sums
+        state.counts[CALLS] += tallies[:, workers.SOLVED].sum()
+        state.counts[UPDATES] += tallies[:, workers.MADE].sum()
+        state.counts[CURRENT] = self.team.control[BLOCK]
+        state.sums[GAPS] += sums[:, workers.GAP_SUM].sum()
+        state.sums[SEEN] += sums[:, workers.GAPS_SEEN].sum()
+        tallies[:, [workers.SOLVED, workers.MADE]] = 0
+        sums[:, [workers.GAP_SUM, workers.GAPS_SEEN]] = 0.0
+
+    def report(self) -> dict[str, Any]:
+        """Return what a `Result` says about the workers."""
+        return {
+            **add_up(self.tallies),
+            "n_workers": self.n_workers,
+            "bytes_per_worker": self.bytes_per_worker,
+        }
+
+
+def add_up(tallies: np.ndarray) -> dict[str, Any]:
+    """Return what the tallies of all workers say about delays and losses."""
+    total = tallies.sum(axis=0)
+    histogram = total[HISTOGRAM:]
+    delay = None
+    if histogram.any():
+        delay = Delay(
+            mean=float(total[workers.DELAYS] / histogram.sum()),
+            maximum=int(tallies[:, workers.MAX_DELAY].max()),
+            histogram=np.trim_zeros(histogram, "b"),
+        )
+    return {
+        "n_collisions": int(total[workers.COLLISIONS]),
+        "n_dropped": int(total[workers.DROPPED]),
+        "n_lost": int(total[workers.LOST]),
+        "delay": delay,
+    }
+
+
+def validate_play(engine) -> None:
+    """Refuse numbers of workers, repeats and probabilities that make no sense."""
+    n = engine.n_workers
+    whole = isinstance(n, int | np.integer) and not isinstance(n, bool)
+    if n is not None and not (whole and n >= 1):
+        raise ValueError(
+            f"n_workers must be a positive integer, or None for all cores; given {n!r}."
+        )
+    repeats = np.asarray(engine.oracle_repeats)
+    whole = repeats.shape == (2,) and repeats.dtype.kind in "iu"
+    if not (whole and 1 <= repeats[0] <= repeats[1]):
+        raise ValueError(
+            "oracle_repeats must be two integers, 1 <= least <= most, not "
+            f"{engine.oracle_repeats!r}."
+        )
+    chances = np.asarray(engine.return_probability, dtype=float)
+    if not ((chances > 0) & (chances <= 1)).all():
+        raise ValueError(
+            "return_probability must lie in (0, 1], for all workers or one each; given "
+            f"was {engine.return_probability!r}."
+        )
+    if chances.ndim > 1 or (chances.ndim and len(chances) != engine.size):
+        raise ValueError(
+            f"return_probability must be a number or {engine.size} of them, one a "
+            f"worker; it has shape {chances.shape}."
+        )
+
+
+def _strides(n: int) -> np.ndarray:
+    """Return a few numbers that have no divisor in common with n, mixed up."""
+    near = np.arange(1, 64 * n, max(1, n // 7)) % n if n > 1 else np.ones(1, np.int64)
+    good = [int(k) for k in dict.fromkeys(near.tolist()) if math.gcd(int(k), n) == 1]
+    return np.array(good[:16] or [1], np.int64)
+
+
+def _count_bytes(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, tuple):
+        return sum(_count_bytes(item) for item in value)
+    return 0

@@ -1,0 +1,1 @@
+"""Files, and what they hold, met with distrust."""

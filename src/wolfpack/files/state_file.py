@@ -1,0 +1,123 @@
+"""A state as named arrays, and what of it can be checked without its problem.
+
+Compiled loops trust every index of a state. So each array that comes from a file is
+held against the others first: its type, its shape, its range. What only the problem
+knows, whether an atom exists and what v belongs to x, `State.resume` finds out.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from wolfpack.engines.serial import CALLS, CURRENT, SEEN, UPDATES
+from wolfpack.files.npz import read_text
+from wolfpack.update import atoms, sampling, vectors
+
+FORMAT = "wolfpack state 1"
+N_COUNTS, N_SUMS = 4, 2
+CHECKED = 3  # in `counts`: the oracle calls before the last scheduled check
+MOST = 2**53  # a larger count is no whole number as a float
+
+_OWN = ("offsets", "shared", "average", "counts", "sums")
+_BLOCKS = {vectors: ("points",), atoms: ("counts", "weights", "atoms")}
+NAMES = (
+    *("format", "fingerprint", "rng", *_OWN),
+    *(f"sampler_{name}" for name in sampling.Sampler._fields),
+    *(f"block_{name}" for names in _BLOCKS.values() for name in names),
+)
+
+
+def store_of(offsets: np.ndarray | None) -> Any:
+    """Return the module that keeps the blocks."""
+    return vectors if offsets is None else atoms
+
+
+def to_arrays(state: Any) -> dict[str, Any]:
+    """Return what `NAMES` lists, as far as the state has it."""
+    arrays: dict[str, Any] = {name: getattr(state, name) for name in _OWN}
+    if state.offsets is None:
+        arrays["offsets"] = np.zeros(0, np.int64)
+    arrays["format"] = np.array(FORMAT)
+    arrays["fingerprint"] = np.array(state.fingerprint)
+    arrays["rng"] = np.array(sampling.pack_rng(state.rng))
+    for name, array in state.sampler._asdict().items():
+        arrays[f"sampler_{name}"] = array
+    for name, array in store_of(state.offsets).pack(state.blocks).items():
+        arrays[f"block_{name}"] = array
+    return arrays
+
+
+def from_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return the fields of a state; a `ValueError` says what is wrong with it."""
+    read = _Arrays(arrays)
+    offsets = _read_offsets(read["offsets"])
+    store = store_of(offsets)
+    packed = {name: read[f"block_{name}"] for name in _BLOCKS[store]}
+    store.refuse(packed, offsets)
+    for name, array in packed.items():
+        _refuse_endless(name, array)
+    n = len(packed["points"]) if offsets is None else len(offsets) - 1
+    fields = (read[f"sampler_{name}"] for name in sampling.Sampler._fields)
+    sampler = sampling.Sampler(*fields)
+    if not sampling.is_sound(sampler, n):
+        raise ValueError("its sampler does not fit its blocks")
+    _check_counts(read["counts"], read["sums"], n)
+    _check_v(read["shared"], read["average"])
+    return {
+        "fingerprint": read_text(read["fingerprint"]),
+        "offsets": offsets,
+        "blocks": store.unpack(packed, offsets, 1),
+        "shared": read["shared"],
+        "average": read["average"],
+        "sampler": sampler,
+        "rng": sampling.unpack_rng(read_text(read["rng"])),
+        "counts": read["counts"],
+        "sums": read["sums"],
+    }
+
+
+class _Arrays(dict):
+    def __missing__(self, name: str) -> np.ndarray:
+        raise ValueError(f"it lacks {name}")
+
+
+def _read_offsets(offsets: np.ndarray) -> np.ndarray | None:
+    if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or len(offsets) == 1:
+        raise ValueError("its offsets are no row of whole numbers")
+    if offsets.size == 0:
+        return None
+    if offsets[0] != 0 or (offsets[1:] <= offsets[:-1]).any():
+        raise ValueError("its offsets do not rise from 0")
+    return offsets.astype(np.int64, copy=False)
+
+
+def _check_counts(counts: np.ndarray, sums: np.ndarray, n: int) -> None:
+    if (counts.dtype, counts.shape) != (np.int64, (N_COUNTS,)):
+        raise ValueError(f"its counts are not {N_COUNTS} whole numbers")
+    if (sums.dtype, sums.shape) != (np.float64, (N_SUMS,)):
+        raise ValueError(f"its sums are not {N_SUMS} numbers")
+    updates, calls, checked = (int(counts[at]) for at in (UPDATES, CALLS, CHECKED))
+    if not (0 <= updates <= MOST and -1 <= checked <= calls <= MOST and calls >= 0):
+        raise ValueError("its counts of updates and oracle calls cannot be true")
+    if not -1 <= counts[CURRENT] < n:
+        raise ValueError("its last block does not exist")
+    if not np.isfinite(sums).all() or sums[SEEN] < 0:
+        raise ValueError("its sums of gaps cannot be true")
+
+
+def _check_v(shared: np.ndarray, average: np.ndarray) -> None:
+    if shared.dtype not in (np.float32, np.float64) or shared.ndim == 0:
+        raise ValueError("its v is no array of floats")
+    if average.dtype != np.float64:
+        raise ValueError("its average is no array of floats")
+    if average.shape not in ((0, *shared.shape[1:]), shared.shape):
+        raise ValueError("its average has another shape than its v")
+    _refuse_endless("shared", shared)
+    _refuse_endless("average", average)
+
+
+def _refuse_endless(name: str, array: np.ndarray) -> None:
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"its {name} are no numbers")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"its {name} hold NaN or infinity")

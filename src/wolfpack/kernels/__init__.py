@@ -1,0 +1,1 @@
+"""How loops are compiled for a problem, and what they are made of."""

@@ -1,0 +1,323 @@
+"""Compiled functions as they are at this moment: hashed, and built anew.
+
+A Numba function keeps the globals that it saw when it was first compiled; the Python
+function behind it sees what they are now. So one walk does both: whatever it hashes it
+also puts into a copy of the function, in globals and cells of the copy's own, with its
+helpers copied the same way. What is hashed is what will be compiled, and no later
+change of a constant, an array or a helper reaches it.
+
+What cannot be hashed by content (a `guvectorize` or `overload` helper, an object) is
+kept as it is, and named in `opaque`: loops that depend on it are not for the disk.
+"""
+
+import builtins
+import dis
+import functools
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
+from numba.core.typing.templates import builtin_registry
+from numba.np.ufunc.dufunc import DUFunc
+
+from wolfpack.kernels.fingerprint import Fingerprint, is_released
+
+# Copies say that they come from this module, which every process can import: Numba
+# looks it up when it loads them from disk.
+HOME = __name__
+# Numba puts the address of a larger array into the code, where others put its content.
+LARGE_BYTES = 10**6
+_BUILT = vars(builtins)
+_WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper", "forceinline")
+
+
+class Signed(CPUDispatcher):
+    """A copy of a function with declared signatures, which are compiled when needed."""
+
+    declared: tuple = ()
+    _can_compile: bool
+
+    def settle(self) -> None:
+        """Compile the declared signatures, and allow no others."""
+        if self._can_compile:
+            for signature in self.declared:
+                self.compile(signature)
+            self.disable_compile()
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Answer compiled code that calls it."""
+        self.settle()
+        return super().get_call_template(args, kws)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Answer Python that calls it."""
+        self.settle()
+        return super().__call__(*args, **named)
+
+
+class Snapshot:
+    """A walk over functions and all that they refer to.
+
+    Parameters
+    ----------
+    checked : bool
+        Whether the copies check the bounds of arrays.
+    """
+
+    def __init__(self, checked: bool = False) -> None:
+        self.digest = Fingerprint()
+        self.opaque: list[str] = []
+        self._checked = checked
+        self._copies: list[tuple[Any, types.FunctionType]] = []  # of which original
+        self._met: dict[int, tuple[int, Any, Any]] = {}  # number, original, copy
+        self._open: list[int] = []  # the functions whose globals are being copied
+        self._modules: dict[tuple[int, frozenset[str]], types.ModuleType] = {}
+
+    def take(self, value: Any, where: str) -> Any:
+        """Hash a value; return its copy. `where` is its name, for messages."""
+        if id(value) in self._met:
+            number, _, copy = self._met[id(value)]
+            self.digest.text("again", str(number))
+            if number in self._open:  # Numba crashes when it loads such a cycle
+                self.opaque.append(f"{where} (a function that calls itself)")
+            return copy
+        if isinstance(value, CPUDispatcher):
+            return self._dispatcher(value, where)
+        if type(value) is DUFunc and not getattr(value, "_frozen", True):
+            return self._ufunc(value)
+        if isinstance(value, tuple) and type(value) is not tuple:
+            return self._record(value, where)
+        if type(value) is tuple:
+            self.digest.text("tuple", str(len(value)))
+            return tuple(self.take(item, where) for item in value)
+        if hasattr(value, "_defn"):
+            return self._intrinsic(value, where)
+        if value is numba.objmode or not self.digest.known(value):
+            return self._keep(value, where)
+        return self._array(value, where) if isinstance(value, np.ndarray) else value
+
+    def note_overloads(self) -> None:
+        """Name what the program has overloaded of NumPy, Numba and the like.
+
+        A user's function may call it by way of a method or of a released name, where
+        nothing of it is seen.
+        """
+        if any(not _is_ours(original) for original, _ in self._copies):
+            registry = builtin_registry.functions, builtin_registry.attributes
+            self.opaque += _overloads(*map(len, registry))
+
+    def name_copies(self, key: str) -> None:
+        """Give every copy a name that no other function has.
+
+        Machine code from disk and of this process is linked by these names. What goes
+        back to Python finds its globals by the name of their module.
+        """
+        for number, (original, copy) in enumerate(self._copies):
+            copy.__qualname__ = f"{copy.__name__}_{number}_{key}"
+            copy.__module__ = original.__module__ if self.opaque else HOME
+            copy.__globals__["__name__"] = copy.__module__
+
+    def _note(self, value: Any, copy: Any) -> Any:
+        """Remember a copy, for whoever refers to the same value: also to itself."""
+        self._met[id(value)] = len(self._met), value, copy
+        return copy
+
+    def _keep(self, value: Any, where: str) -> Any:
+        self.opaque.append(f"{where} ({type(value).__name__})")
+        self.digest.text("opaque", str(id(value)))
+        return self._note(value, value)  # which stays alive, and so its id is unique
+
+    def _dispatcher(self, value: Any, where: str) -> Any:
+        origin = getattr(value, "origin", None)
+        if origin is not None and not self._checked:
+            self.digest.text("bound", origin)
+            return value
+        if value._compiler.pipeline_class is not Compiler:
+            return self._keep(value, where)
+        options = dict(value.targetoptions)
+        declared = () if value._can_compile else tuple(value.nopython_signatures)
+        self.digest.text("options", str([(k, _order(options[k])) for k in options]))
+        self.digest.text("declared", f"{declared} {sorted(value.locals.items())}")
+        kind: Any = type(value)
+        if self._checked:
+            options = {k: v for k, v in options.items() if k not in _WRAPPERS}
+            options["boundscheck"], kind = True, CPUDispatcher
+        copy, fill = self._function(value.py_func)
+        kind = Signed if declared else kind
+        made = kind(copy, locals=dict(value.locals), targetoptions=options)
+        if declared:
+            made.declared = declared
+        self._open.append(len(self._met))
+        self._note(value, made)
+        fill()
+        self._open.pop()
+        return made
+
+    def _array(self, value: np.ndarray, where: str) -> np.ndarray:
+        """Return a copy of the same layout that nobody else can change."""
+        flags = value.flags
+        self.digest.text("layout", f"{value.strides} {flags.writeable} {flags.aligned}")
+        if value.nbytes > LARGE_BYTES:
+            megabytes = f"{value.nbytes / 1e6:.0f} MB"
+            self.opaque.append(f"{where} (an array of {megabytes}: pass it in data)")
+        copy = np.array(value, order="K")
+        copy.flags.writeable = flags.writeable
+        return copy
+
+    def _ufunc(self, value: Any) -> Any:
+        options = value.targetoptions
+        self.digest.text("vectorize", f"{sorted(options.items())} {value.identity}")
+        copy, fill = self._function(value._dispatcher.py_func)
+        fill()
+        return self._note(value, DUFunc(copy, value.identity, targetoptions=options))
+
+    def _record(self, value: tuple, where: str) -> Any:
+        self.digest.text("record", type(value).__name__)
+        if not hasattr(value, "_fields") or not self.digest.known(type(value)):
+            return self._keep(value, where)
+        # Its class may have a constructor of its own, which was called already.
+        return tuple.__new__(type(value), [self.take(item, where) for item in value])
+
+    def _intrinsic(self, value: Any, where: str) -> Any:
+        """Hash what writes machine code, if it is ours; it is never copied."""
+        define = value._defn
+        if define.__module__.partition(".")[0] not in ("wolfpack", "numba"):
+            return self._keep(value, where)
+        self.digest.text("intrinsic", f"{define.__module__} {define.__qualname__}")
+        self._code(define.__code__)
+        return value
+
+    def _function(self, function: Any) -> tuple[types.FunctionType, Callable]:
+        """Return an empty copy of a Python function, and what fills it."""
+        code, name = function.__code__, function.__qualname__
+        self._code(code)
+        space: dict[str, Any] = {"__builtins__": builtins}
+        cells = tuple(types.CellType() for _ in function.__closure__ or ())
+        defaults = tuple(
+            self.take(value, f"a default of {name}")
+            for value in function.__defaults__ or ()
+        )
+        copy = types.FunctionType(
+            code, space, function.__name__, defaults or None, cells or None
+        )
+        self._copies.append((function, copy))
+        if "objmode" in _attributes_of(code):
+            self.opaque.append(f"{name} (goes back to Python)")
+
+        def fill() -> None:
+            for key, value in sorted((function.__kwdefaults__ or {}).items()):
+                self.digest.text("keyword", key)
+                copy.__kwdefaults__ = copy.__kwdefaults__ or {}
+                copy.__kwdefaults__[key] = self.take(value, f"{key} of {name}")
+            for cell, key, old in zip(
+                cells, code.co_freevars, function.__closure__ or (), strict=True
+            ):
+                self.digest.text("cell", key)
+                try:
+                    value = old.cell_contents
+                except ValueError:  # not defined yet
+                    continue
+                cell.cell_contents = self._member(value, code, f"{key} in {name}")
+            for key in sorted(_globals_of(code)):
+                found = function.__globals__ if key in function.__globals__ else _BUILT
+                if key in found:
+                    self.digest.text("global", key)
+                    value = self._member(found[key], code, f"{key} in {name}")
+                    if found is not _BUILT:
+                        space[key] = value
+
+        return copy, fill
+
+    def _member(self, value: Any, code: types.CodeType, where: str) -> Any:
+        if not isinstance(value, types.ModuleType):
+            return self.take(value, where)
+        return self._module(value, _attributes_of(code))
+
+    def _module(self, module: types.ModuleType, names: frozenset[str]) -> Any:
+        """Return a module that holds what a function may read of this one."""
+        if self.digest.known(module):
+            for name in sorted(names & set(vars(module))):
+                value = vars(module)[name]  # a user may have put a number there
+                if isinstance(value, int | float | complex | np.ndarray | np.generic):
+                    self.digest.text("number", name)
+                    self.digest.known(value)
+            return module
+        if (id(module), names) in self._modules:
+            self.digest.text("module again", module.__name__)
+            return self._modules[id(module), names]
+        copy = types.ModuleType(module.__name__)
+        self._modules[id(module), names] = copy
+        self.digest.text("module", module.__name__)
+        for name in sorted(names):
+            if hasattr(module, name):
+                value, where = getattr(module, name), f"{module.__name__}.{name}"
+                self.digest.text("member", name)
+                if isinstance(value, types.ModuleType):
+                    setattr(copy, name, self._module(value, names))
+                else:
+                    setattr(copy, name, self.take(value, where))
+        return copy
+
+    def _code(self, code: types.CodeType) -> None:
+        """Hash all of a code object but where it stands and what it is called."""
+        counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
+        names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+        self.digest.text("code", f"{counts} {code.co_flags} {names}")
+        self.digest.put("bytes", code.co_code)
+        self.digest.put("exceptions", getattr(code, "co_exceptiontable", b""))
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self._code(constant)
+            else:
+                self.digest.known(constant)
+
+
+def _is_ours(function: Any) -> bool:
+    return str(function.__module__).partition(".")[0] == "wolfpack"
+
+
+@functools.lru_cache(1)
+def _overloads(n_functions: int, n_attributes: int) -> tuple[str, ...]:
+    """Return the overloads that neither a released package nor wolfpack has made."""
+    found = []
+    for template in (*builtin_registry.functions, *builtin_registry.attributes):
+        define: Any = getattr(template, "_overload_func", None)
+        if define is None:
+            continue
+        module = sys.modules.get(define.__globals__.get("__name__") or "")
+        if module is not None and is_released(module):
+            continue
+        target = getattr(template, "key", None)
+        own = isinstance(target, types.FunctionType)
+        if _is_ours(define) or (own and not is_released(target)):
+            continue  # ours, or of a function of the user's that is opaque itself
+        found.append(f"{define.__qualname__} (an overload)")
+    return tuple(found)
+
+
+def _order(option: Any) -> Any:
+    return sorted(option) if isinstance(option, set | frozenset) else option
+
+
+def _nested(code: types.CodeType) -> list[types.CodeType]:
+    return [value for value in code.co_consts if isinstance(value, types.CodeType)]
+
+
+@functools.lru_cache(4096)
+def _globals_of(code: types.CodeType) -> frozenset[str]:
+    """Return the globals that a function, or one inside it, reads."""
+    reads = ("LOAD_GLOBAL", "LOAD_NAME")
+    own = {i.argval for i in dis.get_instructions(code) if i.opname in reads}
+    return frozenset(own.union(*map(_globals_of, _nested(code))))
+
+
+@functools.lru_cache(4096)
+def _attributes_of(code: types.CodeType) -> frozenset[str]:
+    """Return what a function may read as an attribute of a module."""
+    texts = (value for value in code.co_consts if isinstance(value, str))
+    return frozenset(code.co_names).union(texts, *map(_attributes_of, _nested(code)))

@@ -1,0 +1,1 @@
+"""One run: when to look, certify, report and stop."""

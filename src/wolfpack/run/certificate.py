@@ -1,0 +1,273 @@
+"""One exact certificate: rebuild v in double precision, pass once over all blocks.
+
+The kernels are in `gap`; here they are called by all threads of the run, each for its
+share of the blocks, in slices, so that Ctrl-C is answered within a moment even where
+the oracle is slow.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from wolfpack.engines.serial import CURRENT
+from wolfpack.kernels.memory import zeros
+from wolfpack.problem import Problem
+from wolfpack.result import OracleError
+from wolfpack.run.crew import Crew
+from wolfpack.state import State
+
+SLICE_SECONDS = 0.05
+# Threads that rebuild v have one each in double precision, within this memory.
+MOST_BYTES = 2**26
+
+
+class Certificate(NamedTuple):
+    """What a check found; `best` is the v that gave the lower bound."""
+
+    objective: float
+    gap: float
+    drift: float
+    shared: np.ndarray
+    best: np.ndarray
+    averaged: bool
+    gaps: np.ndarray
+
+
+class Certifier:
+    """Certifies the iterates of one run."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        kernels: SimpleNamespace,
+        work: tuple,
+        crew: Crew | None = None,
+    ) -> None:
+        self.problem, self.kernels = problem, kernels
+        self.crew = Crew(1) if crew is None else crew
+        self.size = min(self.crew.size, problem.n_blocks) if kernels.compiled else 1
+        self.works = [work, *(problem.work() for _ in range(self.size - 1))]
+        room, kind = problem.atom_size, problem.start.dtype
+        self.atoms = [zeros(room, kind) for _ in range(self.size)]
+        self.currents = zeros((self.size, 8), np.int64)
+        self.origin = problem.shared.astype(np.float64, copy=False)
+        self.moved = bool(self.origin.any())
+        self.rows = np.arange(len(problem.shared))
+        self.no_gaps = np.zeros(0)
+        self.seconds = 0.0  # of the last certificate
+        self.rate = 1.0  # oracle calls of one thread per second
+        # A cluster's way to make the pass; it may return None, and leave it to us.
+        self.oracle_sum: Callable[..., float | None] = lambda *_: None
+
+    def rebuild(self, state: State) -> tuple[np.ndarray, float]:
+        """Return v0 + A x in double precision, and <c, x>."""
+        exact = self.problem.shared.astype(np.float64)
+        more = min(self.size, MOST_BYTES // exact.nbytes) - 1
+        parts = [exact, *(np.zeros_like(exact) for _ in range(more))]
+
+        def work(t: int) -> float:
+            first, last = self._share(t, len(parts))
+            return self._rebuild(state, t, first, last, parts[t])
+
+        linear = sum(self.crew.run(work, len(parts)))
+        for part in parts[1:]:
+            exact += part
+        return exact, linear
+
+    def _rebuild(self, state: State, t: int, first: int, last: int, out) -> float:
+        """Add A_i x_(i) of some blocks to `out`; name the one that fails."""
+        kernel, blocks = self.kernels.rebuild, state.blocks
+        try:
+            linear = kernel(self.problem.data, blocks, first, last, out)
+        except Exception:
+            linear = math.nan
+        if math.isnan(linear):  # once more, one at a time
+            for i in range(first, last):
+                self.currents[t, 0] = i
+                self.guard(state, t, kernel, blocks, i, i + 1, out)
+        return linear
+
+    def _share(self, t: int, size: int) -> tuple[int, int]:
+        n = self.problem.n_blocks
+        return t * n // size, (t + 1) * n // size
+
+    def certify(self, state: State, stop: Callable[[], bool]) -> Certificate | None:
+        """Bound f(x) - f* for the x of `state`; None if `stop()` said so on the way."""
+        begin = time.perf_counter()
+        exact, linear = self.rebuild(state)
+        shared = exact.astype(state.shared.dtype, copy=False)
+        norm = np.linalg.norm(exact)
+        drift = np.linalg.norm(exact - state.shared) / norm if norm > 0 else 0.0
+        gaps = np.zeros_like(state.sampler.gaps)
+        found = self._pass(state, shared, exact, stop, gaps)
+        if found is None:
+            return None
+        value, inner, least, size = found
+        objective, gap = value + linear, inner + linear - least
+        self._refuse_negative(state, gap, size + abs(linear))
+        if math.isfinite(norm) and not math.isfinite(gap):
+            self._refuse(
+                state,
+                f"the gap is {gap}, and v is finite: the numbers that the oracle or "
+                "slope returned are too large to be added; scale the problem down.",
+            )
+        best, averaged = exact, False
+        mean = state.averaged()
+        if mean is not None:
+            working = mean.astype(shared.dtype, copy=False)
+            found = self._pass(state, working, mean, stop, self.no_gaps)
+            if found is None:
+                return None
+            other = objective - (found[0] - found[1] + found[2])
+            if other < gap:
+                gap, best, averaged = other, mean, True
+        gap = gap if math.isnan(gap) else max(gap, 0.0)  # below is rounding
+        self.seconds = time.perf_counter() - begin
+        return Certificate(objective, gap, float(drift), shared, best, averaged, gaps)
+
+    def oracle_values(
+        self, state: State, shared, exact, first, last, gaps, t: int = 0
+    ) -> float:
+        """Return the sum over blocks [first, last) of min <s_(i), grad_i f>."""
+        kernel, blocks = self.kernels.oracle_values, state.blocks
+        if self.size > 1:
+            blocks = self.problem.store.for_worker(blocks)
+        scratch = (self.atoms[t], self.currents[t], self.works[t], gaps)
+        args = (shared, exact, blocks, first, last, *scratch)
+        return self.guard(state, t, kernel, *args)
+
+    def blame(self, state: State, block: int) -> int:
+        """Return which block gives NaN or raises: this one, another, or else this one.
+
+        Blocks that move together share a line search, which cannot tell them apart.
+        """
+        exact = state.shared.astype(np.float64)
+        for first, last in ((block, block + 1), (0, self.problem.n_blocks)):
+            try:
+                args = (state, state.shared, exact, first, last, self.no_gaps)
+                self.oracle_values(*args)
+            except OracleError as error:
+                return error.block
+        return block
+
+    def _pass(self, state, shared, exact, stop, gaps) -> tuple[float, ...] | None:
+        """Return g(v), <grad g(v), v - v0>, the oracle's sum, and their size."""
+        before = np.linalg.norm(shared)
+        least = self.oracle_sum(state, exact, stop)
+        if least is None or math.isnan(least):  # which block it was is seen here
+            least = self._sum_here(state, shared, exact, stop, gaps)
+        if least is None:
+            return None
+        if math.isfinite(before) and np.linalg.norm(shared) != before:
+            self._refuse(state, "v has changed in a full pass: an oracle only reads v.")
+        inner, whole = self._inner_products(state, exact)
+        size = abs(inner) + abs(least) + 1e-3 * abs(whole)
+        return self.evaluate(exact), inner, least, size
+
+    def _sum_here(self, state, shared, exact, stop, gaps) -> float | None:
+        """Return the oracle's sum over all blocks, by all threads."""
+        over = [False]
+
+        def work(t: int) -> float:
+            least, rate = 0.0, self.rate
+            first, end = self._share(t, self.size)
+            while first < end and not over[0]:
+                if self.size == 1 and stop():
+                    over[0] = True
+                    break
+                last = min(first + max(1, int(rate * SLICE_SECONDS)), end)
+                begin = time.perf_counter()
+                args = (state, shared, exact, first, last, gaps, t)
+                least += self.oracle_values(*args)
+                rate = max((last - first) / max(time.perf_counter() - begin, 1e-6), 1.0)
+                first = last
+            if t == 0:
+                self.rate = rate
+            return least
+
+        def pulse() -> None:
+            over[0] = over[0] or stop()
+
+        def give_up() -> None:
+            over[0] = True
+
+        watch = pulse if self.size > 1 else None
+        least = sum(self.crew.run(work, self.size, stop=give_up, pulse=watch))
+        return None if over[0] else float(least)
+
+    def evaluate(self, exact: np.ndarray) -> float:
+        """Return g(v); NaN where the problem does not say."""
+        return float(self.kernels.evaluate(self.problem.data, exact))
+
+    def _inner_products(self, state: State, exact: np.ndarray) -> tuple[float, float]:
+        """Return <grad g(v), v - v0> and <grad g(v), v>.
+
+        Where blocks touch few rows g is a sum over rows, and each thread takes a share.
+        """
+        change = exact - self.origin if self.moved else exact
+        size = self.size if self.problem.touched is not None else 1
+        shares = np.array_split(self.rows, size)
+
+        def work(t: int) -> tuple[float, float]:
+            kernel = self.kernels.inner_products
+            return self.guard(state, t, kernel, exact, change, shares[t])
+
+        inner, whole = np.sum(self.crew.run(work, size), axis=0)
+        return float(inner), float(whole)
+
+    def _refuse_negative(self, state: State, gap: float, size: float) -> None:
+        noise = 1e-5 if state.shared.dtype == np.float32 else 1e-9
+        if gap < -noise * (size + self.problem.scale):
+            self._refuse(
+                state,
+                f"the gap is {gap:.3g}, and no minimiser gives a negative one: the "
+                "oracle misses its minimum on some block.",
+            )
+
+    def guard(self, state: State, t: int, kernel: Callable, *args: Any) -> Any:
+        """Call a kernel as thread t; name the block in what it raises."""
+        try:
+            result = kernel(self.problem.data, *args)
+        except Exception as error:
+            state.counts[CURRENT] = self.currents[t, 0]
+            raise failure(self.problem, state, error) from error
+        if isinstance(result, float) and math.isnan(result):
+            block = int(self.currents[t, 0])
+            what = "add returned NaN"
+            if kernel is not self.kernels.rebuild:
+                what = self._what_is_nan(self.atoms[t], block)
+            self._refuse(
+                state,
+                f"{what} on block {block} in a full pass, after {state.n_updates} "
+                "updates; the iterate is in this error's .state.",
+                block,
+            )
+        return result
+
+    def _what_is_nan(self, scratch: np.ndarray, block: int) -> str:
+        """Say why `least_value` returned NaN."""
+        problem = self.problem
+        atom = scratch[: problem.scratch_atom(block).size]
+        if problem.contains is None or not np.isfinite(atom).all():
+            return "the oracle returned NaN"
+        if self.kernels.contains(problem.data, block, atom):
+            return "the oracle returned NaN"
+        return "the oracle's atom lies outside the feasible set"
+
+    def _refuse(self, state: State, sentence: str, block: int = -1) -> NoReturn:
+        raise OracleError(f"{self.problem.name}: {sentence}", block, state)
+
+
+def failure(problem: Problem, state: State, error: Exception) -> OracleError:
+    """Return the error that says which block was at work when `error` came."""
+    block = int(state.counts[CURRENT])
+    return OracleError(
+        f"{problem.name}: a function of the problem raised {type(error).__name__} on "
+        f"block {block}: {error}; the iterate is in this error's .state.",
+        block,
+        state,
+    )

@@ -1,0 +1,1 @@
+"""One visit to a block, each part written once."""

@@ -1,0 +1,110 @@
+"""The certificate: how far f(x) can be from its minimum.
+
+The surrogate duality gap (section 2.1 of the paper, where it is called g(x)) is
+
+    gap(x) = max over s of <x - s, grad f(x)>
+           = <x, grad f(x)> - sum_i min over s_(i) of <s_(i), grad_i f(x)>
+
+and f(y) - gap(y) is a lower bound on f* for every feasible y. With f = g(v) + <c, x>
+the linear term cancels in it, so v alone gives the bound:
+
+    f(y) - gap(y) = g(v) - <grad g(v), v - v0> + sum_i min <s_(i), grad_i f>
+
+Each evaluation is one call of the oracle per block. The running estimate that the loop
+keeps is biased low by stale atoms; it may start such a pass, never replace it.
+"""
+
+import numpy as np
+
+from wolfpack.kernels.borrow import borrow
+from wolfpack.kernels.slots import (
+    HAS_CONTAINS,
+    HAS_VALUE,
+    RESCORE,
+    contains,
+    oracle,
+    score,
+    slope,
+    value,
+)
+from wolfpack.kernels.specialise import entry, jit
+from wolfpack.update.atoms import expand, is_inside, prepare, trim
+
+
+@jit
+def least_value(data, shared, exact, i, atom, work):
+    """Return min <s_(i), grad_i f>; its atom is left in `atom`.
+
+    NaN where the atom lies outside of M_i: its score could be read from anywhere.
+    Where v is float32 the oracle finds the atom, and its score is taken again from
+    `exact`, the same v in double precision.
+    """
+    least = oracle(data, shared, i, atom, work)
+    if HAS_CONTAINS and not contains(data, i, atom):
+        return np.nan
+    if RESCORE and abs(least) < np.inf:
+        least = score(data, exact, i, atom)
+    return least
+
+
+@entry
+def oracle_values(data, shared, exact, blocks, first, last, atom, current, work, gaps):
+    """Return the sum over blocks [first, last) of min <s_(i), grad_i f>.
+
+    Where `gaps` is not empty, each block's own gap goes there. It ends at the block
+    that makes the sum NaN, which is in `current` then.
+    """
+    data, shared, exact, blocks = (
+        borrow(data),
+        borrow(shared),
+        borrow(exact),
+        borrow(blocks),
+    )
+    atom, current, work, gaps = (
+        borrow(atom),
+        borrow(current),
+        borrow(work),
+        borrow(gaps),
+    )
+    total = 0.0
+    for i in range(first, last):
+        current[0] = i
+        own = trim(blocks, i, atom)
+        total += least_value(data, shared, exact, i, own, work)
+        if total != total:
+            return total
+        if gaps.size > 0:
+            gaps[i] = prepare(data, shared, blocks, i, own, work)
+    return total
+
+
+@entry
+def rebuild(data, blocks, first, last, out):
+    """Add A_i x_(i) of blocks [first, last) to `out`; return their <c_i, x_(i)>."""
+    data, blocks, out = borrow(data), borrow(blocks), borrow(out)
+    linear = 0.0
+    for i in range(first, last):
+        linear += expand(data, blocks, i, out)
+    return linear
+
+
+@entry
+def evaluate(data, shared):
+    """Return g(v)."""
+    return value(data, shared) if HAS_VALUE else np.nan
+
+
+@entry
+def inner_products(data, shared, change, rows):
+    """Return <grad g(v), v - v0> over `rows`, and <grad g(v), v>: it sizes rounding."""
+    inner = slope(data, shared, change, rows, 0.0)
+    return inner, slope(data, shared, shared, rows, 0.0)
+
+
+@entry
+def first_outside(data, blocks, n_blocks):
+    """Return the first block whose x_(i) is no point of M_i, or -1."""
+    for i in range(n_blocks):
+        if not is_inside(data, blocks, i):
+            return i
+    return -1

@@ -1,0 +1,228 @@
+"""Which blocks the next update visits: S in the paper, |S| = tau.
+
+`uniform`: a new subset each time, without replacement within it. `permutation`: a new
+order each epoch, walked through; it needs up to a third fewer passes. `gap`: blocks in
+proportion to their gap when last seen, drawn in O(log n) from a Fenwick tree.
+"""
+
+import json
+import math
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolfpack.kernels.specialise import entry, jit, library
+
+UNIFORM, PERMUTATION, GAP = 0, 1, 2
+KINDS = {"uniform": UNIFORM, "permutation": PERMUTATION, "gap": GAP}
+# The least weight of a block, in parts of the mean; and where all gaps are 0.
+FLOOR, TINY = 0.01, 1e-300
+# Random generators that a state may hold, and the largest position in their buffers.
+GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+POSITIONS = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "uinteger": 2**32 - 1}
+
+
+class Sampler(NamedTuple):
+    """An order of the blocks, the place in it, and, for `gap`, the tree."""
+
+    order: np.ndarray
+    cursor: np.ndarray
+    gaps: np.ndarray
+    tree: np.ndarray
+
+
+def create(n_blocks: int, kind: str) -> Sampler:
+    """Make a sampler; with kind "gap" all blocks start out equal."""
+    n_gaps = n_blocks if KINDS[kind] == GAP else 0
+    sampler = Sampler(
+        np.arange(n_blocks), np.array([n_blocks]), np.ones(n_gaps), np.zeros(n_gaps + 1)
+    )
+    rebuild(sampler)
+    return sampler
+
+
+def rebuild(sampler: Sampler) -> None:
+    """Build the tree anew from the gaps."""
+    if sampler.gaps.size:
+        library(sys.modules[__name__]).refresh(sampler)
+
+
+@jit
+def draw(kind, sampler, rng, chosen):
+    """Fill `chosen` with distinct blocks."""
+    order, cursor = sampler.order, sampler.cursor
+    n, tau = order.size, chosen.size
+    if kind == GAP:
+        _draw_by_gap(sampler, rng, chosen)
+        return
+    if kind == UNIFORM:  # the first tau places of a new shuffle
+        cursor[0] = 0
+        _shuffle(order, rng, tau)
+    elif cursor[0] + tau > n:  # a new permutation
+        cursor[0] = 0
+        _shuffle(order, rng, n - 1)
+    for j in range(tau):
+        chosen[j] = order[cursor[0] + j]
+    cursor[0] += tau
+
+
+@jit
+def _shuffle(order, rng, count):
+    n = order.size
+    for j in range(count):
+        k = j + int(rng.random() * (n - j))
+        order[j], order[k] = order[k], order[j]
+
+
+@jit
+def _draw_by_gap(sampler, rng, chosen):
+    gaps, tree = sampler.gaps, sampler.tree
+    n = gaps.size
+    for j in range(chosen.size):
+        i = _descend(tree, rng.random() * _total(tree))
+        while gaps[i] < 0.0:  # rounding in the tree may lead to a block drawn already
+            i = (i + 1) % n
+        chosen[j] = i
+        _raise(tree, i, -gaps[i])
+        gaps[i] = -gaps[i]
+    for j in range(chosen.size):
+        i = chosen[j]
+        gaps[i] = -gaps[i]
+        _raise(tree, i, gaps[i])
+
+
+@jit
+def observe(sampler, i, gap):
+    """Remember the gap of block i; a floor keeps every block reachable."""
+    gaps, tree = sampler.gaps, sampler.tree
+    gap = max(gap, FLOOR * _total(tree) / gaps.size, TINY)
+    _raise(tree, i, gap - gaps[i])
+    gaps[i] = gap
+
+
+@entry
+def refresh(sampler):
+    """Build the tree anew from the gaps: rounding has gathered in it.
+
+    The floor of `observe` holds here too: a block whose gap is 0 now may not stay so.
+    """
+    gaps, tree = sampler.gaps, sampler.tree
+    tree[:] = 0.0
+    total = 0.0
+    for i in range(gaps.size):
+        total += max(gaps[i], 0.0)
+    for i in range(gaps.size):
+        gaps[i] = max(gaps[i], FLOOR * total / gaps.size, TINY)
+        _raise(tree, i, gaps[i])
+
+
+@jit
+def _raise(tree, i, amount):
+    j = i + 1
+    while j < tree.size:
+        tree[j] += amount
+        j += j & -j
+
+
+@jit
+def _total(tree):
+    total = 0.0
+    j = tree.size - 1
+    while j > 0:
+        total += tree[j]
+        j -= j & -j
+    return total
+
+
+@jit
+def _descend(tree, target):
+    """Return the first block whose cumulative gap exceeds `target`."""
+    n = tree.size - 1
+    step = 1
+    while 2 * step <= n:
+        step *= 2
+    position = 0
+    while step > 0:
+        if position + step <= n and tree[position + step] <= target:
+            position += step
+            target -= tree[position]
+        step //= 2
+    return min(position, n - 1)
+
+
+def is_sound(sampler: Sampler, n_blocks: int) -> bool:
+    """Whether a sampler read from a file may be trusted with indices."""
+    order, cursor, gaps, tree = sampler
+    with np.errstate(over="ignore"):
+        total = float(gaps.sum()) if gaps.dtype == np.float64 else math.nan
+    return (
+        (order.dtype, order.shape) == (np.int64, (n_blocks,))
+        and np.array_equal(np.sort(order), np.arange(n_blocks))
+        and (cursor.dtype, cursor.shape) == (np.int64, (1,))
+        and bool(0 <= cursor[0] <= n_blocks)
+        and math.isfinite(total)
+        and gaps.shape in ((0,), (n_blocks,))
+        and (tree.dtype, tree.shape) == (np.float64, (gaps.size + 1,))
+        and bool((gaps >= 0).all() and np.isfinite(tree).all())
+    )
+
+
+def repair(sampler: Sampler) -> Sampler:
+    """Return the sampler with a tree of its gaps, if it has another one.
+
+    Rounding that has gathered in the tree stays, so that a run goes on bit for bit.
+    """
+    gaps, tree = sampler.gaps.copy(), np.zeros_like(sampler.tree)
+    fresh = sampler._replace(gaps=gaps, tree=tree)
+    rebuild(fresh)
+    near = np.allclose(sampler.tree, tree, rtol=1e-6, atol=1e-6 * gaps.sum())
+    return sampler if near else fresh
+
+
+def pack_rng(rng: np.random.Generator) -> str:
+    """Return the state of a generator as JSON: nothing is pickled."""
+    bits = rng.bit_generator
+    return json.dumps({"name": type(bits).__name__, "state": _plain(bits.state)})
+
+
+def unpack_rng(text: str) -> np.random.Generator:
+    """Undo `pack_rng`."""
+    saved = json.loads(text)
+    if not isinstance(saved, dict) or saved.get("name") not in GENERATORS:
+        raise ValueError("its random generator is unknown")
+    bits = getattr(np.random, saved["name"])()
+    bits.state = _read_like(bits.state, saved.get("state"))
+    return np.random.Generator(bits)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return {"uint": value.tolist(), "dtype": str(value.dtype)}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _read_like(known: Any, value: Any, name: str = "") -> Any:
+    """Undo `_plain`, for a value of the same form as `known`.
+
+    NumPy believes what it is told: a position beyond its buffer reads foreign memory.
+    """
+    if isinstance(known, dict) and isinstance(value, dict) and set(known) == set(value):
+        return {key: _read_like(known[key], value[key], key) for key in known}
+    if isinstance(known, np.ndarray) and isinstance(value, dict):
+        words = value.get("uint")
+        if value.get("dtype") == str(known.dtype) and isinstance(words, list):
+            most = int(np.iinfo(known.dtype).max)
+            if len(words) == len(known) and all(_is_whole(w, most) for w in words):
+                return np.array(words, known.dtype)
+    if isinstance(known, str) and value == known:
+        return value
+    if isinstance(known, int) and _is_whole(value, POSITIONS.get(name, 2**128 - 1)):
+        return value
+    raise ValueError(f"its random generator has an impossible state {name}".rstrip())
+
+
+def _is_whole(value: Any, most: int) -> bool:
+    return isinstance(value, int) and 0 <= value <= most

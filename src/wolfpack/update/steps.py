@@ -1,0 +1,72 @@
+"""How far an update moves: gamma, always within [0, 1].
+
+With tau blocks moving together the direction is d = sum over S of s_[i] - x_[i], and
+
+    open loop      gamma = min(1, 2 n tau / (tau^2 k + 2 n))      (Algorithm 1, line 2)
+    line search    gamma = argmin over [0, 1] of f(x + gamma d)   (jointly over S)
+    constant       gamma as given
+
+The paper's open-loop step exceeds 1 while k < 2 n (tau - 1) / tau^2 and would leave the
+feasible set; it is clipped.
+"""
+
+from wolfpack.kernels.slots import QUADRATIC, slope
+from wolfpack.kernels.specialise import jit
+
+OPEN_LOOP, LINE, CONSTANT = 0, 1, 2
+
+
+@jit
+def open_loop(n, tau, k):
+    """Return the step of update k = 0, 1, ... (Algorithm 1, line 2; clipped).
+
+    Algorithm 1 counts from 1, the proof of Theorem 1 from 0; this is the proof's count.
+    """
+    return min(1.0, 2.0 * n * tau / (tau * tau * k + 2.0 * n))
+
+
+@jit
+def closed_form(gap, curvature):
+    """Return the minimiser over [0, 1] of -gamma gap + gamma^2 curvature / 2."""
+    if not gap > 0.0:
+        return 0.0
+    return 1.0 if gap >= curvature else gap / curvature
+
+
+@jit
+def line_search(data, shared, direction, rows, linear):
+    """Return (gamma, slope at 0) along `direction`; `linear` is <c, d>.
+
+    Two slopes settle a quadratic g. Otherwise the root of the slope is found by the
+    Illinois variant of the secant rule, which keeps it bracketed, and by halving
+    where three such steps did not halve the bracket.
+    """
+    at_zero = slope(data, shared, direction, rows, 0.0) + linear
+    if not at_zero < 0.0:
+        return 0.0, at_zero
+    at_one = slope(data, shared, direction, rows, 1.0) + linear
+    if at_one <= 0.0:
+        return 1.0, at_zero
+    gamma = at_zero / (at_zero - at_one)
+    if QUADRATIC:
+        return gamma, at_zero
+    low, high, at_low, at_high, side = 0.0, 1.0, at_zero, at_one, 0
+    width = 1.0
+    for k in range(90):
+        here = slope(data, shared, direction, rows, gamma) + linear
+        if abs(here) <= -1e-9 * at_zero:
+            break
+        if here < 0.0:
+            low, at_low = gamma, here
+            at_high *= 0.5 if side < 0 else 1.0
+            side = -1
+        else:
+            high, at_high = gamma, here
+            at_low *= 0.5 if side > 0 else 1.0
+            side = 1
+        gamma = (low * at_high - high * at_low) / (at_high - at_low)
+        if k % 3 == 2:
+            if high - low > 0.5 * width:
+                gamma = 0.5 * (low + high)
+            width = high - low
+    return gamma, at_zero
