@@ -56,7 +56,7 @@ def classes():
 
 
 def lasso(**how):
-    Y, _, _ = wolfpack.make_piecewise(n=60, d=4, random_state=0)
+    Y, _, _ = wolfpack.make_piecewise(n=60, d=4)
     return wolfpack.group_fused_lasso(Y, 0.5, **how)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-LINE, PAGE = 64, 4096  # bytes
-STAGGER = 12 * LINE  # five arrays in turn are at least four lines apart
+CACHE_LINE, PAGE = 64, 4096  # bytes
+STAGGER = 12 * CACHE_LINE  # five arrays in turn are at least four lines apart
 
 _turn = itertools.count()
 
@@ -23,8 +23,11 @@ def zeros(shape: Any, dtype: Any = np.float64) -> np.ndarray:
     dtype = np.dtype(dtype)
     size = int(np.prod(shape)) * dtype.itemsize
     small = size < PAGE // 4
-    room = np.zeros(-(-size // LINE) * LINE + (LINE if small else 2 * PAGE), np.uint8)
-    first = -room.ctypes.data % (LINE if small else PAGE)
+    room = np.zeros(
+        -(-size // CACHE_LINE) * CACHE_LINE + (CACHE_LINE if small else 2 * PAGE),
+        np.uint8,
+    )
+    first = -room.ctypes.data % (CACHE_LINE if small else PAGE)
     if not small:
         first += next(_turn) * STAGGER % PAGE
     return room[first : first + size].view(dtype).reshape(shape)

@@ -48,8 +48,7 @@ from wolfpack.engines.shared_memory.worker import (
 )
 from wolfpack.kernels.atomics import acquire, fetch_add, prefetch, release
 from wolfpack.kernels.borrow import borrow
-from wolfpack.kernels.memory import LINE as LINE_BYTES
-from wolfpack.kernels.memory import zeros
+from wolfpack.kernels.memory import CACHE_LINE, zeros
 from wolfpack.kernels.simd import fill, load, multiply_add, store
 from wolfpack.kernels.slots import HAS_CURVATURE, QUADRATIC, curvature, slope
 from wolfpack.kernels.specialise import entry, jit
@@ -219,7 +218,7 @@ def merge(data, shared, mine, linear, bend, team, tally, sums, duty):
     striped = team.locks.size > 0
     if not striped and not acquire(control, LOCK, control, HALT):
         return -1.0, 0
-    for k in range(0, flat.size, LINE_BYTES // cell.itemsize):
+    for k in range(0, flat.size, CACHE_LINE // cell.itemsize):
         prefetch(flat, k)
     if QUADRATIC:
         fall = -slope(data, shared, whole, mine.rows, 0.0) - linear

@@ -51,8 +51,7 @@ from wolfpack.kernels.atomics import (
     release,
 )
 from wolfpack.kernels.borrow import borrow
-from wolfpack.kernels.memory import LINE as LINE_BYTES
-from wolfpack.kernels.memory import zeros
+from wolfpack.kernels.memory import CACHE_LINE, zeros
 from wolfpack.kernels.simd import fetch, put
 from wolfpack.kernels.slots import HAS_CURVATURE, QUADRATIC, curvature, slope
 from wolfpack.kernels.specialise import entry, jit
@@ -207,7 +206,7 @@ def add_to(shared, team, mine, rows, gamma):
 def ask_for(locks, flat, r, width):
     """Ask for a row of v and its lock."""
     prefetch_to_write(locks, r * APART & locks.size - 1)
-    for k in range(r * width, (r + 1) * width, LINE_BYTES // flat.itemsize):
+    for k in range(r * width, (r + 1) * width, CACHE_LINE // flat.itemsize):
         prefetch(flat, k)
 
 
