@@ -10,28 +10,18 @@ and a problem says four things about it: how to minimise a linear function over 
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from wolfpack.engines import serial
-from wolfpack.engines.cluster import service
-from wolfpack.engines.late import backlog, simulation
-from wolfpack.engines.shared_memory import merge, rounds
-from wolfpack.engines.shared_memory import ring as server
-from wolfpack.engines.shared_memory import rows as direct
-from wolfpack.engines.shared_memory import worker as workers
-from wolfpack.kernels import cache as _cache
-from wolfpack.kernels import slots as _slots
-from wolfpack.kernels import specialise as _compile
+from wolfpack.kernels import cache, slots
 from wolfpack.kernels.fingerprint import Fingerprint
 from wolfpack.kernels.records import canonical
-from wolfpack.kernels.specialise import Loops
-from wolfpack.update import atoms, gap, steps, vectors
-from wolfpack.update import inbox as desk
+from wolfpack.kernels.specialise import Loops, is_compiled, jit, specialise
+from wolfpack.update import atoms, gap, vectors
 
 REQUIRED = ("oracle", "score", "add", "slope")
 OPTIONAL = (
@@ -43,12 +33,6 @@ OPTIONAL = (
     "spread",
     "curvature",
 )
-
-
-LOOPS = (
-    steps, gap, serial, workers, merge, direct, desk, server, rounds, backlog,
-    simulation, service,
-)  # fmt: skip
 
 
 class ProblemError(ValueError):
@@ -160,7 +144,7 @@ class Problem:
     def __post_init__(self) -> None:
         """Make the type of `data` one that every process knows, if it is compiled."""
         given = (getattr(self, name) for name in REQUIRED + OPTIONAL)
-        if all(one is None or _compile.is_compiled(one) for one in given):
+        if all(one is None or is_compiled(one) for one in given):
             object.__setattr__(self, "data", canonical(self.data))
 
     def made_by(self, function: Callable, *args: Any) -> "Problem":
@@ -212,24 +196,28 @@ class Problem:
         digest.add((self.name, self.data, self.shared, self.offsets))
         return digest.hexdigest()
 
-    def kernels(self) -> Loops:
-        """Return the loops, compiled for this problem or ready to be.
+    def kernels(self, loops: Sequence[ModuleType] = ()) -> Loops:
+        """Return loops, compiled for this problem or ready to be.
 
-        Compiled functions are read anew each time: a constant may have changed since.
-        Plain Python functions are called as they are, by loops of this problem alone.
+        Those of `update.gap`, which certify, and of the modules that an engine names in
+        `loops`. Compiled functions are read anew each time: a constant may have changed
+        since. Plain Python functions are called as they are, by loops of this problem
+        alone.
         """
-        loops = getattr(self, "_loops", None)
-        if loops is None or loops.compiled:
-            loops = _compile.specialise([self.store, *LOOPS], self._names())
-            object.__setattr__(self, "_loops", loops)
-        return loops
+        kept = self.__dict__.setdefault("_loops", {})
+        wanted = (gap, *loops)
+        if wanted not in kept or kept[wanted].compiled:
+            kept[wanted] = specialise(wanted, self._names())
+        return kept[wanted]
 
     def _names(self) -> dict[str, Any]:
         """Return what the loops call by name."""
+        store = self.store
         names = {name: getattr(self, name) for name in REQUIRED}
         names |= {name: getattr(self, name) or _stub(name) for name in OPTIONAL}
-        if self.prepare is None:  # the store's own
-            del names["prepare"], names["spread"]
+        names |= {slot.__name__: getattr(store, slot.__name__) for slot in slots.STORE}
+        if self.prepare is None:
+            names["prepare"], names["spread"] = store.default_prepare, store.default_spread
         return names | {
             "HAS_CURVATURE": self.curvature is not None,
             "HAS_VALUE": self.value is not None,
@@ -258,16 +246,16 @@ class Problem:
         if passed == getattr(self, "_passed", None):
             return
         kept = loops.compiled and not loops.opaque
-        note = _cache.loops_folder() / loops.key / f"checked_{passed}"
-        if not (kept and _cache.read(note) is not None):
+        note = cache.loops_folder() / loops.key / f"checked_{passed}"
+        if not (kept and cache.read(note) is not None):
             check(self)
             if kept:
-                _cache.write(note, b"")
+                cache.write(note, b"")
         object.__setattr__(self, "_passed", passed)
 
 
 @functools.cache
 def _stub(name: str) -> Callable:
-    stub = _compile.jit(getattr(_slots, name))
+    stub = jit(getattr(slots, name))
     stub.origin = f"no {name}"
     return stub

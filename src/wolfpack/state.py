@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from wolfpack.checks.trial import find_fault
-from wolfpack.engines.serial import CALLS, UPDATES
 from wolfpack.files import state_file as _state_file
 from wolfpack.files.npz import (
     FileError,
@@ -26,10 +25,11 @@ from wolfpack.files.npz import (
     replacing,
     with_npz,
 )
-from wolfpack.files.state_file import CHECKED, N_COUNTS, N_SUMS, store_of
+from wolfpack.files.state_file import store_of
 from wolfpack.kernels.memory import copy
 from wolfpack.problem import Problem
 from wolfpack.update import sampling
+from wolfpack.update.plan import make_progress
 
 # A v further than this from that of x, in parts of both, was not made by rounding.
 MOST_DRIFT = 0.01
@@ -71,19 +71,18 @@ class State:
     average: np.ndarray
     sampler: sampling.Sampler
     rng: np.random.Generator
-    counts: np.ndarray
-    sums: np.ndarray
+    progress: Any  # a record, see `update.plan.PROGRESS`
     from_file: bool = field(default=False, repr=False)  # so it may hold anything
 
     @property
     def n_updates(self) -> int:
         """Updates so far, k in the paper."""
-        return int(self.counts[UPDATES])
+        return int(self.progress.updates)
 
     @property
     def n_oracle_calls(self) -> int:
         """Oracle calls of all updates so far."""
-        return int(self.counts[CALLS])
+        return int(self.progress.calls)
 
     @property
     def nbytes(self) -> int:
@@ -109,10 +108,8 @@ class State:
             average=_average(problem.shared, options.averaging),
             sampler=sampling.create(problem.n_blocks, options.sampling),
             rng=rng,
-            counts=np.zeros(N_COUNTS, np.int64),
-            sums=np.zeros(N_SUMS),
+            progress=make_progress(),
         )
-        state.counts[CHECKED] = -1
         exact = _image(problem, blocks)
         if not cold:
             _refuse_overflow(problem, exact)
@@ -156,8 +153,7 @@ class State:
             average=average,
             sampler=sampler,
             rng=generator,
-            counts=start.counts.copy(),
-            sums=start.sums.copy(),
+            progress=start.progress.copy(),
         )
         if start.from_file:
             state._settle(problem)

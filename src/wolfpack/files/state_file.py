@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from wolfpack.engines.serial import CALLS, CURRENT, SEEN, UPDATES
 from wolfpack.files.npz import read_text
 from wolfpack.update import atoms, sampling, vectors
+from wolfpack.update.plan import make_progress
 
 FORMAT = "wolfpack state 1"
-N_COUNTS, N_SUMS = 4, 2
-CHECKED = 3  # in `counts`: the oracle calls before the last scheduled check
+# The fields of the progress, in the order that the arrays of a file have.
+COUNTS, SUMS = ("updates", "calls", "at", "checked"), ("gap_sum", "gaps_seen")
 MOST = 2**53  # a larger count is no whole number as a float
 
-_OWN = ("offsets", "shared", "average", "counts", "sums")
+_OWN = ("offsets", "shared", "average")
 _BLOCKS = {vectors: ("points",), atoms: ("counts", "weights", "atoms")}
 NAMES = (
-    *("format", "fingerprint", "rng", *_OWN),
+    *("format", "fingerprint", "rng", "counts", "sums", *_OWN),
     *(f"sampler_{name}" for name in sampling.Sampler._fields),
     *(f"block_{name}" for names in _BLOCKS.values() for name in names),
 )
@@ -37,6 +37,9 @@ def to_arrays(state: Any) -> dict[str, Any]:
     arrays: dict[str, Any] = {name: getattr(state, name) for name in _OWN}
     if state.offsets is None:
         arrays["offsets"] = np.zeros(0, np.int64)
+    progress = state.progress
+    arrays["counts"] = np.array([progress[name] for name in COUNTS], np.int64)
+    arrays["sums"] = np.array([progress[name] for name in SUMS], np.float64)
     arrays["format"] = np.array(FORMAT)
     arrays["fingerprint"] = np.array(state.fingerprint)
     arrays["rng"] = np.array(sampling.pack_rng(state.rng))
@@ -61,7 +64,7 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     sampler = sampling.Sampler(*fields)
     if not sampling.is_sound(sampler, n):
         raise ValueError("its sampler does not fit its blocks")
-    _check_counts(read["counts"], read["sums"], n)
+    progress = _read_progress(read["counts"], read["sums"], n)
     _check_v(read["shared"], read["average"])
     return {
         "fingerprint": read_text(read["fingerprint"]),
@@ -71,8 +74,7 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         "average": read["average"],
         "sampler": sampler,
         "rng": sampling.unpack_rng(read_text(read["rng"])),
-        "counts": read["counts"],
-        "sums": read["sums"],
+        "progress": progress,
     }
 
 
@@ -91,18 +93,22 @@ def _read_offsets(offsets: np.ndarray) -> np.ndarray | None:
     return offsets.astype(np.int64, copy=False)
 
 
-def _check_counts(counts: np.ndarray, sums: np.ndarray, n: int) -> None:
-    if (counts.dtype, counts.shape) != (np.int64, (N_COUNTS,)):
-        raise ValueError(f"its counts are not {N_COUNTS} whole numbers")
-    if (sums.dtype, sums.shape) != (np.float64, (N_SUMS,)):
-        raise ValueError(f"its sums are not {N_SUMS} numbers")
-    updates, calls, checked = (int(counts[at]) for at in (UPDATES, CALLS, CHECKED))
+def _read_progress(counts: np.ndarray, sums: np.ndarray, n: int) -> Any:
+    if (counts.dtype, counts.shape) != (np.int64, (len(COUNTS),)):
+        raise ValueError(f"its counts are not {len(COUNTS)} whole numbers")
+    if (sums.dtype, sums.shape) != (np.float64, (len(SUMS),)):
+        raise ValueError(f"its sums are not {len(SUMS)} numbers")
+    progress = make_progress()
+    for name, number in zip((*COUNTS, *SUMS), (*counts, *sums), strict=True):
+        progress[name] = number
+    updates, calls, checked = progress.updates, progress.calls, progress.checked
     if not (0 <= updates <= MOST and -1 <= checked <= calls <= MOST and calls >= 0):
         raise ValueError("its counts of updates and oracle calls cannot be true")
-    if not -1 <= counts[CURRENT] < n:
+    if not -1 <= progress.at < n:
         raise ValueError("its last block does not exist")
-    if not np.isfinite(sums).all() or sums[SEEN] < 0:
+    if not np.isfinite(sums).all() or progress.gaps_seen < 0:
         raise ValueError("its sums of gaps cannot be true")
+    return progress
 
 
 def _check_v(shared: np.ndarray, average: np.ndarray) -> None:

@@ -1,8 +1,9 @@
-"""The names that a problem fills in the loops: its functions, by signature.
+"""The names that a problem, and its store of x, fill in the loops.
 
-The loops import these; `_compile.specialise` puts a problem's own functions in their
-place. `data` is the problem's read-only record, `shared` is v, `i` a block, `atom` a
-point of M_i, `work` scratch memory that nobody else touches.
+The loops import these; `specialise` puts the problem's own functions, and those of its
+store (`update.atoms` or `update.vectors`), in their place. `data` is the problem's
+read-only record, `shared` is v, `blocks` the store, `i` a block, `atom` a point of M_i,
+`work` scratch memory of one worker.
 """
 
 from typing import Any
@@ -14,6 +15,8 @@ RESCORE = False  # whether v is float32
 HAS_CONTAINS = False
 HAS_MINIMISER = False
 QUADRATIC = True
+
+# Of the problem.
 
 
 def oracle(data, shared, i, atom, work) -> Any:
@@ -48,6 +51,13 @@ def touched(data, i, rows, work) -> Any:
     """Write the rows that the last `spread` of block i wrote; return how many."""
 
 
+def curvature(data, blocks, i, atom, work) -> Any:
+    """Return the second derivative of f along s - x_(i)."""
+
+
+# Of the problem; where it has none, `default_prepare` and `default_spread` of the store.
+
+
 def prepare(data, shared, blocks, i, atom, work) -> Any:
     """Keep s - x_(i) in `work`; return the block gap <x_(i) - s, grad_i f>."""
 
@@ -56,5 +66,50 @@ def spread(data, blocks, i, atom, scale, out, work) -> Any:
     """Add scale A_i (s - x_(i)) to `out`; return scale <c_i, s - x_(i)>."""
 
 
-def curvature(data, blocks, i, atom, work) -> Any:
-    """Return the second derivative of f along s - x_(i)."""
+# Of the store.
+
+
+def has_room(blocks, batch_size) -> Any:
+    """Return whether an update of `batch_size` blocks fits into the store."""
+
+
+def is_full(blocks, i) -> Any:
+    """Return whether the next move of block i takes memory that all blocks share."""
+
+
+def trim(blocks, i, atom) -> Any:
+    """Return the part of a scratch atom that block i fills."""
+
+
+def read_point(blocks, i, atom) -> Any:
+    """Write x_(i) into `atom`."""
+
+
+def move(blocks, i, atom, gamma) -> Any:
+    """x_(i) <- (1 - gamma) x_(i) + gamma s."""
+
+
+def expand(data, blocks, i, out) -> Any:
+    """Add A_i x_(i) to `out`; return <c_i, x_(i)>."""
+
+
+def is_inside(data, blocks, i) -> Any:
+    """Return whether x_(i) is a point of M_i."""
+
+
+def begin_draft(blocks, draft, i) -> Any:
+    """x'_(i) <- x_(i), where `draft` is a second store, of x'."""
+
+
+def move_draft(blocks, draft, i, atom, gamma) -> Any:
+    """x'_(i) <- (1 - gamma) x'_(i) + gamma s; x_(i) stays."""
+
+
+def blend(blocks, draft, i, theta) -> Any:
+    """x_(i) <- x_(i) + theta (x'_(i) - x_(i))."""
+
+
+STORE = (
+    has_room, is_full, trim, read_point, move, expand, is_inside, begin_draft,
+    move_draft, blend,
+)  # fmt: skip

@@ -1,15 +1,22 @@
 """Compile the library's loops for one problem, and keep the result on disk.
 
-The loops (`stores`, `steps`, `gap`, `engines.serial`) are ordinary modules that call a
-problem's functions by name: `oracle`, `add`, `slope`... `specialise` copies their
-functions into globals of the copies' own, where those names are bound to a `Snapshot`
-of the problem's functions. Numba then inlines them, and keeps what it compiled under a
-hash of all that the machine code depends on (`_cache`), for a user's problem as for
-ours: closures and functions passed as arguments would be compiled in each process.
+The loops (`update`, and what the engines declare) are ordinary modules that call a
+problem's functions by the names in `slots`: `oracle`, `add`, `slope`... `specialise`
+copies the functions of the modules that it is asked for, and of the modules that these
+call, into globals of the copies' own, where a slot's name is bound to a `Snapshot` of
+the problem's function, and every other function to its own copy. A module that defines a
+slot's name itself is refused: which of the two is meant must not depend on an order.
+
+Numba then inlines the copies, and keeps what it compiled under a hash of all that the
+machine code depends on (`cache`): the problem's functions, the module, and the modules
+that it calls. So engines share the loops that they have in common, a change in one
+engine compiles no other anew, and a user's problem is kept on disk like ours: closures
+and functions passed as arguments would be compiled in each process.
 
 A plain Python callable among the functions switches the whole set to uncompiled copies:
 same source, same result, no compiler. They belong to the problem that asked for them,
-and to no other: nobody can tell by content whether two Python functions are the same.
+and to no other: the content of two Python functions does not tell whether they are the
+same.
 """
 
 import functools
@@ -20,6 +27,7 @@ import uuid
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +37,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 
+from wolfpack.kernels import slots
 from wolfpack.kernels.cache import LoopCache
 from wolfpack.kernels.snapshot import HOME, Snapshot
 
@@ -43,8 +52,8 @@ _OPTIONS = {
     "fastmath": FASTMATH,
 }
 _INNER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-# So many sets of loops stay in memory although no problem holds them any more: who
-# makes the same problem again and again need not load its loops each time.
+# The loops of this many problems stay in memory although no problem holds them any more:
+# a program that makes the same problem again and again loads its loops once.
 RECENT = 8
 
 
@@ -67,18 +76,14 @@ class Inner(CPUDispatcher):
 class Loops(types.SimpleNamespace):
     """The loops of one problem, by name, and how they were made.
 
-    `compiled`: whether they are; `key`: the hash they are kept under, empty where they
-    are not; `opaque`: what they depend on that has no hash, so that they are compiled
-    for this process only.
+    `compiled`: whether they are; `key`: the hash of the functions that they are bound
+    to, empty where they are not compiled; `opaque`: what they depend on that has no
+    hash, so that they are compiled for this process only.
     """
 
     compiled: bool
     key: str
     opaque: tuple[str, ...]
-
-
-_alive: weakref.WeakValueDictionary[str, Loops] = weakref.WeakValueDictionary()
-_recent: OrderedDict[str, Loops] = OrderedDict()
 
 
 def jit(function: Callable) -> Any:
@@ -89,8 +94,8 @@ def jit(function: Callable) -> Any:
 def entry(function: Callable) -> Any:
     """Compile what Python calls; its copies in `specialise` are kept on disk.
 
-    With all that it calls, which is `jit`. Here, beside the sources, nothing is kept:
-    they may lie where nobody may write.
+    With all that it calls, which is `jit`. Nothing is kept beside the sources, which
+    may lie in a folder that only an administrator can write to.
     """
     dispatcher: Any = numba.njit(**_OPTIONS)(function)
     dispatcher.is_entry = True
@@ -125,53 +130,138 @@ def is_compiled(function: Any) -> bool:
 def specialise(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) -> Loops:
     """Bind the functions and constants in `names` into copies of `modules`.
 
-    Later modules see what earlier ones define. Returns everything they define, by name.
+    Returns these, and every function that `modules` define, by name. Functions in
+    `names` that call slots themselves (those of a store) are bound as the modules are.
     """
+    wanted = frozenset(names)
+    ours = {name for name in names if _calls(_home_of(names[name]), wanted)}
     if any(callable(value) and not is_compiled(value) for value in names.values()):
-        names = {name: fresh(value) for name, value in names.items()}
-        bound = _bind(modules, names, _plain)
-        return Loops(**bound, compiled=False, key="", opaque=())
-    snapshot, taken = Snapshot(), {}
+        now = {n: one if n in ours else fresh(one) for n, one in names.items()}
+        return _Binding(now).loops(modules)
+    snapshot, taken = Snapshot(), dict(names)
     for name in sorted(names):
         snapshot.digest.text("name", name)
-        taken[name] = snapshot.take(names[name], name)
+        if name in ours:
+            function = names[name].py_func
+            snapshot.digest.text("ours", f"{function.__module__} {function.__name__}")
+        else:
+            taken[name] = snapshot.take(names[name], name)
     snapshot.note_overloads()
-    content = _library_hash(tuple(modules)) + snapshot.digest.hexdigest()
-    key = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
-    loops = _alive.get(key)
-    if loops is None:
+    key = snapshot.digest.hexdigest()
+    binding = _alive.get(key)
+    if binding is None:
         snapshot.name_copies(key)
-        opaque = tuple(snapshot.opaque)
-        make = functools.partial(_native, key=key, keep=not opaque)
-        bound = _bind(modules, taken, make)
-        loops = Loops(**bound, compiled=True, key=key, opaque=opaque)
-        _alive[key] = loops
-    _recent[key] = loops
+        binding = _alive[key] = _Binding(taken, key, tuple(snapshot.opaque))
+    _recent[key] = binding
     _recent.move_to_end(key)
     if len(_recent) > RECENT:
         _recent.popitem(last=False)
-    return loops
+    return binding.loops(modules)
 
 
-def _bind(
-    modules: Sequence[types.ModuleType], names: Mapping[str, Any], make: Callable
-) -> dict[str, Any]:
-    """Copy the functions of modules, and bind what they call by name."""
-    bound = dict(names)
-    for module in modules:
-        space = dict(vars(module))
+class _Binding:
+    """One problem's functions, and copies of library modules that call them."""
+
+    def __init__(
+        self, names: Mapping[str, Any], key: str = "", opaque: tuple[str, ...] = ()
+    ) -> None:
+        self.names, self.key, self.opaque = dict(names), key, opaque
+        self._own: dict[types.ModuleType, dict[str, Any]] = {}
+        self._slots = frozenset(names)
+        for name, value in names.items():
+            home = _home_of(value)
+            if home is not None and _calls(home, self._slots):
+                self.names[name] = self.bind(home)[value.py_func.__name__]
+
+    def loops(self, modules: Sequence[types.ModuleType]) -> Loops:
+        """Return the functions of `modules` in one namespace."""
+        found = dict(self.names)
+        for module in modules:
+            for name, value in self.bind(module).items():
+                if found.setdefault(name, value) is not value:
+                    raise NameError(
+                        f"{module.__name__} defines {name}, and so does another module "
+                        "or slot of these loops; rename one of them."
+                    )
+        compiled, opaque = bool(self.key), self.opaque
+        # `binding` keeps the copies together for as long as a problem has the loops.
+        return Loops(
+            **found, compiled=compiled, key=self.key, opaque=opaque, binding=self
+        )
+
+    def bind(self, module: types.ModuleType) -> dict[str, Any]:
+        """Return copies of all functions that a module defines, by name."""
+        if module in self._own:
+            return self._own[module]
+        space, make = dict(vars(module)), self._maker(module)
         own = {
             name: make(value, space, name)
             for name, value in space.items()
             if is_compiled(value) and value.py_func.__module__ == module.__name__
         }
-        space.update(own)
-        if make is _plain:
-            space.update({n: v.plain for n, v in space.items() if hasattr(v, "plain")})
-        space.update({name: bound[name] for name in bound if name in space})
+        self._own[module] = own
+        for name, value in vars(module).items():
+            home = _home_of(value)
+            if name in self._slots and _is_slot(name, value):
+                space[name] = self.names[name]
+            elif name in own:
+                space[name] = own[name]
+            elif home is not None and _calls(home, self._slots):
+                space[name] = self.bind(home)[value.py_func.__name__]
+            elif not self.key and hasattr(value, "plain"):
+                space[name] = value.plain
+            if name in self._slots and space[name] is not self.names[name]:
+                self._refuse(module, name, value)
         space["__name__"] = HOME  # every process can import it
-        bound.update({name: own[name] for name in own if name not in names})
-    return bound
+        return own
+
+    def _refuse(self, module: types.ModuleType, name: str, value: Any) -> None:
+        """Refuse a function with the name of a slot, unless it is what fills it."""
+        filled = self.names[name]
+        if filled is not value:
+            raise NameError(
+                f"{module.__name__} has a function {name}, which is the name of a slot "
+                "that the problem or its store fills; rename the function."
+            )
+
+    def _maker(self, module: types.ModuleType) -> Callable:
+        if not self.key:
+            return _plain
+        content = f"{self.key} {module.__name__} {_source_hash(module)}"
+        key = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+        return functools.partial(_native, key=key, keep=not self.opaque)
+
+
+_alive: weakref.WeakValueDictionary[str, _Binding] = weakref.WeakValueDictionary()
+_recent: OrderedDict[str, _Binding] = OrderedDict()
+
+
+def _home_of(value: Any) -> types.ModuleType | None:
+    """Return the module of wolfpack that defines a compiled function; else None."""
+    if not is_compiled(value) or not value.py_func.__module__.startswith("wolfpack."):
+        return None
+    module = sys.modules[value.py_func.__module__]
+    is_there = vars(module).get(value.py_func.__name__) is value
+    return module if is_there else None
+
+
+def _is_slot(name: str, value: Any) -> bool:
+    """Whether a global stands for what a problem fills in: a stub, or a constant."""
+    if isinstance(value, types.FunctionType):
+        return value is getattr(slots, name, None)
+    return not callable(value)
+
+
+@functools.cache
+def _calls(module: types.ModuleType | None, names: frozenset[str]) -> bool:
+    """Whether functions of a module call slots, or functions that do."""
+    if module is None:
+        return False
+    own = vars(module)
+    if any(_is_slot(name, own[name]) for name in names & own.keys()):
+        return True
+    homes = {_home_of(value) for value in own.values()} - {module, None}
+    return any(_calls(home, names) for home in homes)
 
 
 def _plain(value: Any, space: dict[str, Any], name: str) -> Any:
@@ -203,9 +293,9 @@ def _copy(function: Any, space: dict[str, Any]) -> types.FunctionType:
 
 
 @functools.cache
-def _library_hash(modules: tuple[types.ModuleType, ...]) -> str:
-    """Hash the sources of the loops, and of all that they take from elsewhere."""
-    digest, files, todo = hashlib.blake2b(digest_size=16), set(), list(modules)
+def _source_hash(module: types.ModuleType) -> str:
+    """Hash the sources of a module, and of all that it takes functions from."""
+    digest, files, todo = hashlib.blake2b(digest_size=16), set(), [module]
     while todo:
         module = todo.pop()
         if str(module.__file__) in files:
@@ -217,6 +307,9 @@ def _library_hash(modules: tuple[types.ModuleType, ...]) -> str:
                 todo.append(sys.modules[source.__module__])
             elif isinstance(value, int | float | np.number):
                 digest.update(f"{name} {value!r}\n".encode())
+            elif isinstance(value, type) and issubclass(value, Enum):
+                numbers = {one.name: one.value for one in value}
+                digest.update(f"{name} {numbers}\n".encode())
     for file in sorted(files):
         digest.update(Path(file).read_bytes())
     return digest.hexdigest()

@@ -89,7 +89,7 @@ def refuse(arrays: dict[str, np.ndarray], offsets: np.ndarray) -> None:
 
 
 def outline(start: np.ndarray, offsets: np.ndarray) -> Atoms:
-    """Return a store without atoms, for those who only ask how long they are."""
+    """Return a store without atoms, which knows how long they are."""
     place = np.zeros((len(offsets) - 1, 5), np.int64)
     place[:, SIZE] = np.diff(offsets)
     return Atoms(place, np.zeros(0), start[:0].copy(), np.zeros(4, np.int64))
@@ -161,6 +161,15 @@ def for_worker(blocks: Atoms) -> Atoms:
     return blocks
 
 
+def make_draft(blocks: Atoms) -> Atoms:
+    """Return a second store, for what workers do to the blocks that they hold.
+
+    It has the same atoms in the same places, and weights of its own.
+    """
+    weights = np.empty_like(blocks.weights)
+    return blocks._replace(place=blocks.place.copy(), weights=weights)
+
+
 @jit
 def is_full(blocks, i):
     """Return whether the list of block i would have to grow for one more atom."""
@@ -187,7 +196,7 @@ def read_point(blocks, i, atom):
 
 
 @jit
-def prepare(data, shared, blocks, i, atom, work):
+def default_prepare(data, shared, blocks, i, atom, work):
     """Return the block gap <x_(i) - s, grad_i f>."""
     gap = -score(data, shared, i, atom)
     slot = blocks.place[i, SLOT]
@@ -197,7 +206,7 @@ def prepare(data, shared, blocks, i, atom, work):
 
 
 @jit
-def spread(data, blocks, i, atom, scale, out, work):
+def default_spread(data, blocks, i, atom, scale, out, work):
     """Add scale A_i (s - x_(i)) to `out`; return scale <c_i, s - x_(i)>."""
     linear = add(data, i, atom, scale, out)
     slot = blocks.place[i, SLOT]
@@ -270,6 +279,87 @@ def move(blocks, i, atom, gamma):
         for j in range(size):
             atoms[begin + found * size + j] = atom[j]
     weights[slot + found] = 1.0 - others
+    place[i, COUNT] = count
+
+
+@jit
+def begin_draft(blocks, draft, i):
+    """x'_(i) <- x_(i), where `draft` is a second store, of x'."""
+    for column in range(blocks.place.shape[1]):
+        draft.place[i, column] = blocks.place[i, column]
+    slot = blocks.place[i, SLOT]
+    for b in range(slot, slot + blocks.place[i, COUNT]):
+        draft.weights[b] = blocks.weights[b]
+
+
+@jit
+def move_draft(blocks, draft, i, atom, gamma):
+    """x'_(i) <- (1 - gamma) x'_(i) + gamma s; no atom of x_(i) changes its place."""
+    place, weights, atoms = draft.place, draft.weights, draft.atoms
+    size, slot, begin = place[i, SIZE], place[i, SLOT], place[i, BEGIN]
+    count = place[i, COUNT]
+    found = -1
+    for b in range(count):
+        if found < 0:
+            j = 0
+            while j < size and atoms[begin + b * size + j] == atom[j]:
+                j += 1
+            if j == size:
+                found = b
+        weights[slot + b] *= 1.0 - gamma
+    if found < 0:
+        if count == place[i, ROOM]:
+            _double(blocks, i, count)
+            for b in range(count):
+                weights[blocks.place[i, SLOT] + b] = weights[slot + b]
+            for column in (BEGIN, SLOT, ROOM):
+                place[i, column] = blocks.place[i, column]
+            slot, begin = place[i, SLOT], place[i, BEGIN]
+        found = count
+        place[i, COUNT] = count + 1
+        weights[slot + found] = 0.0
+        for j in range(size):
+            atoms[begin + found * size + j] = atom[j]
+    weights[slot + found] += gamma
+
+
+@jit
+def blend(blocks, draft, i, theta):
+    """x_(i) <- x_(i) + theta (x'_(i) - x_(i)), then drop negligible weights."""
+    if theta <= 0.0:
+        return
+    place, weights = blocks.place, blocks.weights
+    slot, known, count = place[i, SLOT], place[i, COUNT], draft.place[i, COUNT]
+    heaviest = 0
+    for b in range(count):
+        old = weights[slot + b] if b < known else 0.0
+        weights[slot + b] = old + theta * (draft.weights[slot + b] - old)
+        if weights[slot + b] > weights[slot + heaviest]:
+            heaviest = b
+    _drop_negligible(blocks, i, count, heaviest)
+
+
+@jit
+def _drop_negligible(blocks, i, count, heaviest):
+    """Give the weights below `NEGLIGIBLE` to the heaviest of `count` atoms."""
+    place, weights, atoms = blocks.place, blocks.weights, blocks.atoms
+    size, slot, begin = place[i, SIZE], place[i, SLOT], place[i, BEGIN]
+    others = 0.0
+    b = 0
+    while b < count:
+        if b == heaviest:
+            b += 1
+        elif weights[slot + b] < NEGLIGIBLE:  # the last atom takes its place
+            count -= 1
+            weights[slot + b] = weights[slot + count]
+            for j in range(size):
+                atoms[begin + b * size + j] = atoms[begin + count * size + j]
+            if heaviest == count:
+                heaviest = b
+        else:
+            others += weights[slot + b]
+            b += 1
+    weights[slot + heaviest] = 1.0 - others
     place[i, COUNT] = count
 
 

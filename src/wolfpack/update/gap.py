@@ -18,17 +18,19 @@ import numpy as np
 
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.slots import (
-    HAS_CONTAINS,
     HAS_VALUE,
     RESCORE,
-    contains,
+    expand,
+    is_inside,
     oracle,
+    prepare,
     score,
     slope,
+    trim,
     value,
 )
 from wolfpack.kernels.specialise import entry, jit
-from wolfpack.update.atoms import expand, is_inside, prepare, trim
+from wolfpack.update.visit import admits
 
 
 @jit
@@ -40,7 +42,7 @@ def least_value(data, shared, exact, i, atom, work):
     `exact`, the same v in double precision.
     """
     least = oracle(data, shared, i, atom, work)
-    if HAS_CONTAINS and not contains(data, i, atom):
+    if not admits(data, i, atom):
         return np.nan
     if RESCORE and abs(least) < np.inf:
         least = score(data, exact, i, atom)

@@ -2,161 +2,147 @@
 
 It takes messages {i, s_(i)} one by one until it has tau disjoint blocks (a block that
 comes twice overwrites, which is counted; one older than half of all versions is
-dropped), and then makes one step with them. `server` feeds it from a ring in shared
-memory, `simulation` from a simulated network, `service` from a real one.
+dropped), and then makes one step with them. `ring` feeds it from shared memory,
+`simulation` from a simulated network, `backlog` from drawn delays, `service` from a real
+network.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from wolfpack.engines.serial import (
-    CURRENT,
-    DONE,
-    GROW,
-    NOT_A_NUMBER,
-    UPDATES,
-    apply,
-    meet_rows,
-)
-from wolfpack.engines.shared_memory.worker import (
-    AT,
-    COLLISIONS,
-    GAP_SUM,
-    GAPS_SEEN,
-    MADE,
-    STAMP,
-    is_finite,
-    is_too_late,
-    note_delay,
-)
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.slots import slope
+from wolfpack.kernels.slots import has_room, prepare, slope, trim
 from wolfpack.kernels.specialise import jit
-from wolfpack.update.atoms import has_room, move, prepare, spread, trim
-from wolfpack.update.steps import CONSTANT, OPEN_LOOP, line_search, open_loop
+from wolfpack.update.batch import Batch, step_together, take_step
+from wolfpack.update.direction import lay_out
+from wolfpack.update.plan import N_DELAYS, Exit
+from wolfpack.update.visit import is_finite
 
 
-class Desk(NamedTuple):
-    """What the server has for itself; see `serial.Scratch`."""
+class Inbox(NamedTuple):
+    """The messages that the next step of a server is made of."""
 
-    chosen: np.ndarray
-    atoms: np.ndarray
-    gammas: np.ndarray
+    batch: Batch
     delays: np.ndarray
-    direction: np.ndarray
-    rows: np.ndarray
-    own_rows: np.ndarray
-    stamps: np.ndarray
-    places: np.ndarray  # per block: the update it came last for, and where it stands
+    places: np.ndarray  # per block: the stamp of its last message, and its place
     count: np.ndarray  # of the blocks that are here
 
     @classmethod
-    def create(cls, problem, tau: int) -> "Desk":
+    def create(cls, problem, tau: int) -> "Inbox":
         """Make the memory of a server that gathers `tau` blocks."""
-        shape, sparse = problem.shared.shape, problem.touched is not None
         return cls(
-            chosen=zeros(tau, np.int64),
-            atoms=zeros((tau, problem.atom_size), problem.start.dtype),
-            gammas=np.ones(tau),
+            batch=Batch.create(problem, tau),
             delays=zeros(tau, np.int64),
-            direction=zeros(shape, problem.shared.dtype),
-            rows=np.arange(shape[0]),
-            own_rows=zeros(problem.max_rows if sparse else 0, np.int64),
-            stamps=np.full(shape[0] if sparse else 0, -1),
             places=np.full((problem.n_blocks, 2), -1),
             count=zeros(1, np.int64),
         )
 
 
 @jit
-def clear_desk(desk, tally):
+def clear_inbox(inbox, tally):
     """Begin to gather for the next update."""
-    desk.count[0] = 0
-    tally[STAMP] += 1
+    inbox.count[0] = 0
+    tally.stamp += 1
 
 
 @jit
-def is_complete(desk):
+def is_complete(inbox):
     """Return whether tau disjoint blocks are here."""
-    return desk.count[0] == desk.chosen.size
+    return inbox.count[0] == inbox.batch.chosen.size
 
 
 @jit
-def take(desk, tally, i, message, gamma, delay, version):
+def take(inbox, tally, i, message, share, delay, version):
     """Take the atom of block i, read `delay` versions ago; False: it was too late."""
     if is_too_late(tally, delay, version):
         return False
-    places, count = desk.places, desk.count
-    if places[i, 0] == tally[STAMP]:
+    batch, places, count = inbox.batch, inbox.places, inbox.count
+    if places[i, 0] == tally.stamp:
         j = places[i, 1]
-        tally[COLLISIONS] += 1
+        tally.collisions += 1
     else:
         j = count[0]
         count[0] = j + 1
-        places[i, 0], places[i, 1] = tally[STAMP], j
-    desk.chosen[j], desk.gammas[j], desk.delays[j] = i, gamma, delay
-    atom = desk.atoms[j]
+        places[i, 0], places[i, 1] = tally.stamp, j
+    batch.chosen[j], batch.shares[j], inbox.delays[j] = i, share, delay
+    atom = batch.atoms[j]
     for m in range(atom.size):
         atom[m] = message[m]
     return True
 
 
 @jit
-def step_together(
-    data, shared, blocks, average, desk, tally, sums, work, plan, workers_search, k
+def step_with_messages(
+    data, shared, blocks, average, inbox, counts, tally, work, plan, k, is_searched
 ):
-    """Move x and v by one step along all blocks that are here; return gamma."""
-    chosen, atoms, gammas = desk.chosen, desk.atoms, desk.gammas
-    direction, count = desk.direction, desk.count[0]
+    """Make one step with all blocks that are here; return gamma, NaN if it fails.
+
+    `is_searched`: each worker has searched for its own block, and the shares say how far
+    it goes. `counts` gets the gap at the v of now; the messages' gaps are of an older v.
+    """
+    batch, count = inbox.batch, inbox.count[0]
     linear = 0.0
     n_rows = 0
     for j in range(count):
-        tally[AT] = chosen[j]
-        # This gap is about an older v, the slope below is not; but it shows a bad atom.
-        i = chosen[j]
-        atom = trim(blocks, i, atoms[j])
+        tally.at = i = batch.chosen[j]
+        atom = trim(blocks, i, batch.atoms[j])
         if not is_finite(prepare(data, shared, blocks, i, atom, work)):
             return np.nan
-        scale = gammas[j] if workers_search else 1.0
-        linear += spread(data, blocks, i, atom, scale, direction, work)
-        n_rows = meet_rows(data, chosen[j], desk, n_rows, tally[STAMP], work)
-        note_delay(tally, desk.delays[j])
-    rows = desk.rows[:n_rows]
-    if workers_search:  # 2.
-        at_zero = slope(data, shared, direction, rows, 0.0) + linear
-        gamma = 1.0
-    elif plan.rule == OPEN_LOOP or plan.rule == CONSTANT:
-        at_zero = slope(data, shared, direction, rows, 0.0) + linear
-        gamma = plan.step_size
-        if plan.rule == OPEN_LOOP:
-            gamma = open_loop(plan.n_blocks, chosen.size, k)
+        scale = batch.shares[j] if is_searched else 1.0
+        more, n_rows = lay_out(
+            data, blocks, i, atom, scale, batch.direction, n_rows, tally.stamp, work
+        )
+        linear += more
+        note_delay(tally, inbox.delays[j])
+    tally.made += 1 - count  # `note_delay` counted an update for each block
+    if is_searched:
+        values, rows = batch.direction.values, batch.direction.rows[:n_rows]
+        at_zero = slope(data, shared, values, rows, 0.0) + linear
+        gamma = 1.0 if is_finite(at_zero) else np.nan
+        if gamma >= 0.0:
+            take_step(shared, blocks, average, batch, count, rows, gamma, k)
     else:
-        gamma, at_zero = line_search(data, shared, direction, rows, linear)
-    tally[MADE] += 1 - count
-    if not (is_finite(at_zero) and gamma >= 0.0):  # x and v stay as they are
-        return np.nan
-    sums[GAP_SUM] -= at_zero
-    sums[GAPS_SEEN] += count
-    weight = 0.5 * gamma * k * (k + 1.0)
-    apply(direction, rows, gamma, weight, shared, average)  # 3.
-    for j in range(count):
-        move(blocks, chosen[j], atoms[j], gamma * gammas[j])
+        gamma, at_zero = step_together(
+            data, shared, blocks, average, batch, count, n_rows, linear, plan, k, True
+        )
+    if gamma >= 0.0:
+        counts.gap_sum -= at_zero
+        counts.gaps_seen += count
     return gamma
 
 
 @jit
-def finish(data, shared, blocks, average, desk, counts, tally, sums, work, plan):
+def finish(data, shared, blocks, average, inbox, progress, tally, work, plan):
     """Make one update of the blocks that are here; return DONE, or why it cannot."""
-    if not has_room(blocks, desk.chosen.size):
-        return GROW
-    k = counts[UPDATES]
-    gamma = step_together(
-        data, shared, blocks, average, desk, tally, sums, work, plan, False, k
+    if not has_room(blocks, inbox.batch.chosen.size):
+        return Exit.GROW
+    k = progress.updates
+    gamma = step_with_messages(
+        data, shared, blocks, average, inbox, progress, tally, work, plan, k, False
     )
     if not gamma >= 0.0:
-        counts[CURRENT] = tally[AT]
-        return NOT_A_NUMBER
-    counts[UPDATES] = k + 1
-    clear_desk(desk, tally)
-    return DONE
+        progress.at = tally.at
+        return Exit.NOT_A_NUMBER
+    progress.updates = k + 1
+    clear_inbox(inbox, tally)
+    return Exit.DONE
+
+
+@jit
+def note_delay(tally, delay):
+    """Count an update that was computed `delay` versions ago."""
+    delay = max(delay, 0)  # the histogram begins there
+    tally.made += 1
+    tally.delays += delay
+    tally.max_delay = max(tally.max_delay, delay)
+    tally.histogram[min(delay, N_DELAYS - 1)] += 1
+
+
+@jit
+def is_too_late(tally, delay, version):
+    """Drop what is older than half of all versions (Theorem 4's condition)."""
+    if delay > version // 2:
+        tally.dropped += 1
+        return True
+    return False

@@ -10,10 +10,53 @@ The paper's open-loop step exceeds 1 while k < 2 n (tau - 1) / tau^2 and would l
 feasible set; it is clipped.
 """
 
-from wolfpack.kernels.slots import QUADRATIC, slope
+from wolfpack.kernels.slots import HAS_CURVATURE, QUADRATIC, curvature, slope
 from wolfpack.kernels.specialise import jit
 
 OPEN_LOOP, LINE, CONSTANT = 0, 1, 2
+# What `solve` calls them; a number is CONSTANT. "exact" searches along another direction.
+RULES = {"line": LINE, "exact": LINE, "open-loop": OPEN_LOOP}
+
+
+@jit
+def scheduled(plan, tau, k):
+    """Return gamma of update k where no search is made."""
+    if plan.rule == OPEN_LOOP:
+        return open_loop(plan.n_blocks, tau, k)
+    return plan.step_size
+
+
+@jit
+def alone(data, blocks, i, atom, gap, plan, k, work):
+    """Return gamma of one block, whose gap and step are prepared."""
+    if HAS_CURVATURE and plan.rule == LINE:
+        return closed_form(gap, curvature(data, blocks, i, atom, work))
+    return scheduled(plan, 1, k)
+
+
+@jit
+def jointly(data, shared, direction, rows, linear, plan, tau, k, wants_slope):
+    """Return gamma of tau blocks that move together, and f' at 0 if it is wanted."""
+    if plan.rule == LINE:
+        return line_search(data, shared, direction, rows, linear)
+    at_zero = 0.0
+    if wants_slope:
+        at_zero = slope(data, shared, direction, rows, 0.0) + linear
+    return scheduled(plan, tau, k), at_zero
+
+
+@jit
+def search(data, shared, direction, rows, linear, bend, is_known):
+    """Return gamma, the rate -f' at which f falls at 0, and the curvature.
+
+    Where the curvature `bend` is known, one slope settles gamma.
+    """
+    if is_known:
+        fall = -slope(data, shared, direction, rows, 0.0) - linear
+        return closed_form(fall, bend), fall, bend
+    gamma, at_zero = line_search(data, shared, direction, rows, linear)
+    # Where gamma < 1 the slope vanishes there; at 1 the curvature is at most this.
+    return gamma, -at_zero, -at_zero / gamma if gamma > 0.0 else 0.0
 
 
 @jit

@@ -25,7 +25,7 @@ def create(start: np.ndarray, offsets: None, batch_size: int) -> Vectors:
 
 
 def outline(start: np.ndarray, offsets: None) -> Vectors:
-    """Return a store without points, for those who only ask how long they are."""
+    """Return a store without points, which knows how long they are."""
     return create(start[:0], None, 1)
 
 
@@ -56,6 +56,11 @@ def for_worker(blocks: Vectors) -> Vectors:
     return blocks._replace(difference=np.zeros_like(blocks.difference))
 
 
+def make_draft(blocks: Vectors) -> Vectors:
+    """Return a second store, for what workers do to the blocks that they hold."""
+    return create(np.empty_like(blocks.points), None, 1)
+
+
 @jit
 def is_full(blocks, i):
     """Return whether x_(i) needs more room: never."""
@@ -82,7 +87,7 @@ def read_point(blocks, i, atom):
 
 
 @jit
-def prepare(data, shared, blocks, i, atom, work):
+def default_prepare(data, shared, blocks, i, atom, work):
     """Keep s - x_(i); return the block gap <x_(i) - s, grad_i f>."""
     difference = blocks.difference
     for j in range(difference.size):
@@ -91,7 +96,7 @@ def prepare(data, shared, blocks, i, atom, work):
 
 
 @jit
-def spread(data, blocks, i, atom, scale, out, work):
+def default_spread(data, blocks, i, atom, scale, out, work):
     """Add scale A_i (s - x_(i)) to `out`; return scale <c_i, s - x_(i)>."""
     return add(data, i, blocks.difference, scale, out)
 
@@ -102,6 +107,27 @@ def move(blocks, i, atom, gamma):
     for j in range(atom.size):
         old = blocks.points[i, j]
         blocks.points[i, j] = (1.0 - gamma) * old + gamma * atom[j]
+
+
+@jit
+def begin_draft(blocks, draft, i):
+    """x'_(i) <- x_(i), where `draft` is a second store, of x'."""
+    for j in range(blocks.points.shape[1]):
+        draft.points[i, j] = blocks.points[i, j]
+
+
+@jit
+def move_draft(blocks, draft, i, atom, gamma):
+    """x'_(i) <- (1 - gamma) x'_(i) + gamma s."""
+    move(draft, i, atom, gamma)
+
+
+@jit
+def blend(blocks, draft, i, theta):
+    """x_(i) <- x_(i) + theta (x'_(i) - x_(i))."""
+    for j in range(blocks.points.shape[1]):
+        old = blocks.points[i, j]
+        blocks.points[i, j] = (1.0 - theta) * old + theta * draft.points[i, j]
 
 
 @jit

@@ -15,21 +15,12 @@ from typing import Any
 import numpy as np
 
 from wolfpack.engines.cluster.messages import NOWHERE, Chunk, portable
-from wolfpack.engines.serial import (
-    CALLS,
-    CURRENT,
-    DONE,
-    GROW,
-    INFEASIBLE,
-    UPDATES,
-)
-from wolfpack.engines.shared_memory.worker import AT, HISTOGRAM, LOST, N_DELAYS
-from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.slots import HAS_CONTAINS, contains, oracle
+from wolfpack.kernels.slots import oracle, trim
 from wolfpack.kernels.specialise import entry
-from wolfpack.update.atoms import trim
 from wolfpack.update.gap import least_value
-from wolfpack.update.inbox import Desk, finish, is_complete, take
+from wolfpack.update.inbox import Inbox, finish, is_complete, take
+from wolfpack.update.plan import Exit, make_tallies
+from wolfpack.update.visit import admits
 
 
 @entry
@@ -38,13 +29,12 @@ def take_chunk(
     shared,
     blocks,
     average,
-    desk,
+    inbox,
     chosen,
     atoms,
     first,
     version,
-    counts,
-    sums,
+    progress,
     tally,
     work,
     plan,
@@ -52,22 +42,20 @@ def take_chunk(
     """Take messages from `first` on; return why it ended, and at which message."""
     message = first
     while True:
-        if is_complete(desk):
+        if is_complete(inbox):
             ended = finish(
-                data, shared, blocks, average, desk, counts, tally, sums, work, plan
+                data, shared, blocks, average, inbox, progress, tally, work, plan
             )
-            if ended != DONE:
+            if ended != Exit.DONE:
                 return ended, message
         if message == chosen.size:
-            return DONE, message
-        i = chosen[message]
-        atom = trim(blocks, i, atoms[message])
-        counts[CURRENT] = i
-        if HAS_CONTAINS and not contains(data, i, atom):
-            return INFEASIBLE, message
-        k = counts[UPDATES]
-        take(desk, tally, i, atoms[message], 1.0, k - version, k)
-        counts[CALLS] += 1
+            return Exit.DONE, message
+        progress.at = i = chosen[message]
+        if not admits(data, i, trim(blocks, i, atoms[message])):
+            return Exit.INFEASIBLE, message
+        k = progress.updates
+        take(inbox, tally, i, atoms[message], 1.0, k - version, k)
+        progress.calls += 1
         message += 1
 
 

@@ -21,16 +21,16 @@ from wolfpack.engines.serial import (
 from wolfpack.engines.shared_memory.worker import AT, DROPPED
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.slots import HAS_CONTAINS, contains
+from wolfpack.kernels.slots import has_room
 from wolfpack.kernels.specialise import entry
-from wolfpack.update.atoms import has_room, trim
-from wolfpack.update.inbox import clear_desk, step_together, take
+from wolfpack.update.inbox import clear_inbox, step_with_messages, take
+from wolfpack.update.plan import Exit
 from wolfpack.update.sampling import draw
+from wolfpack.update.visit import find
 
 # Entries of `marks`: the place in `order`, the number of free slots, the update of the
 # first message, and from which update on nothing is drawn yet.
 NEXT, N_FREE, FIRST, LAST = range(4)
-DRAW = 16  # why `run_late` returned: more messages are needed
 LATE = -1  # stands for the version that a dropped message was computed from
 CHUNK = 4096  # messages drawn at a time, or more
 MAX_BYTES = 2**31
@@ -124,60 +124,57 @@ def run_late(
     blocks,
     average,
     backlog,
-    desk,
-    counts,
-    sums,
+    inbox,
+    progress,
     tally,
     work,
     plan,
     maximum,
     until,
 ):
-    """Update until `counts[UPDATES]` is `until`; return why it ended.
+    """Update until `progress.updates` is `until`; return why it ended.
 
-    `tally[AT]` is the block that it is at, for whoever must say which one failed.
+    `tally.at` is the block that it is at, which an error message names.
     """
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
-    average, backlog, desk = borrow(average), borrow(backlog), borrow(desk)
-    counts, sums = borrow(counts), borrow(sums)
-    tally, work = borrow(tally), borrow(work)
+    average, backlog, inbox = borrow(average), borrow(backlog), borrow(inbox)
+    work = borrow(work)
     reads, order, marks = backlog.reads, backlog.order, backlog.marks
     slots, free, atoms = backlog.slots, backlog.free, backlog.atoms
-    tau = desk.chosen.size
-    while counts[UPDATES] < until:
-        k = counts[UPDATES]
+    tau = inbox.batch.chosen.size
+    while progress.updates < until:
+        k = progress.updates
         if min(2 * k, k + maximum) >= marks[LAST]:
-            return DRAW
+            return Exit.DRAW
         if not has_room(blocks, tau):
-            return GROW
+            return Exit.GROW
         while marks[NEXT] < order.size and reads[order[marks[NEXT]]] == k:
             message = order[marks[NEXT]]
             marks[NEXT] += 1
             marks[N_FREE] -= 1
             slot = free[marks[N_FREE]]
             slots[message] = slot
-            i = backlog.blocks[message]
-            atom = trim(blocks, i, atoms[slot])
-            tally[AT] = i
-            aim(data, shared, blocks, i, atom, work, plan.exact)
-            if HAS_CONTAINS and not contains(data, i, atom):
-                return INFEASIBLE
-        clear_desk(desk, tally)
+            tally.at = i = backlog.blocks[message]
+            _, ended = find(data, shared, blocks, i, atoms[slot], work, plan.exact, 1)
+            if ended != Exit.DONE:
+                return ended
+        clear_inbox(inbox, tally)
         for message in range((k - marks[FIRST]) * tau, (k - marks[FIRST] + 1) * tau):
             if reads[message] == LATE:
-                tally[DROPPED] += 1
+                tally.dropped += 1
                 continue
             slot = slots[message]
             late = k - reads[message]
-            take(desk, tally, backlog.blocks[message], atoms[slot], 1.0, late, k)
+            take(inbox, tally, backlog.blocks[message], atoms[slot], 1.0, late, k)
             free[marks[N_FREE]] = slot
             marks[N_FREE] += 1
-        if desk.count[0] > 0:
-            gamma = step_together(
-                data, shared, blocks, average, desk, tally, sums, work, plan, False, k
-            )
+        if inbox.count[0] > 0:
+            gamma = step_with_messages(
+                data, shared, blocks, average, inbox, progress, tally, work, plan, k,
+                False,
+            )  # fmt: skip
             if not gamma >= 0.0:
-                return NOT_A_NUMBER
-        counts[CALLS] += tau
-        counts[UPDATES] += 1
-    return DONE
+                return Exit.NOT_A_NUMBER
+        progress.calls += tau
+        progress.updates += 1
+    return Exit.DONE

@@ -19,12 +19,11 @@ from wolfpack.engines.serial import (
 from wolfpack.engines.shared_memory.worker import AT, LOST
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.slots import HAS_CONTAINS, contains
 from wolfpack.kernels.specialise import entry, jit
-from wolfpack.update.atoms import trim
 from wolfpack.update.inbox import finish, is_complete, take
+from wolfpack.update.plan import Exit
+from wolfpack.update.visit import find
 
-NOBODY = 17  # why `simulate` returned: all workers have failed
 # What a worker is at: about to come, at a subproblem, before a full queue, gone.
 COMING, SOLVING, WAITING, GONE = range(4)
 # Entries of `clock`: now; when the server is free; how long it worked so far; how long
@@ -115,26 +114,24 @@ def simulate(
     average,
     cluster,
     costs,
-    desk,
+    inbox,
     rng,
-    counts,
-    sums,
+    progress,
     tally,
     work,
     plan,
     until,
 ):
-    """Let time pass until `counts[CALLS]` is `until`; return why it ended.
+    """Let time pass until `progress.calls` is `until`; return why it ended.
 
-    `tally[AT]` is the block that it is at, for whoever must say which one failed.
+    `tally.at` is the block that it is at, which an error message names.
     """
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
-    average, cluster, desk = borrow(average), borrow(cluster), borrow(desk)
-    counts, sums = borrow(counts), borrow(sums)
-    tally, work = borrow(tally), borrow(work)
+    average, cluster, inbox = borrow(average), borrow(cluster), borrow(inbox)
+    work = borrow(work)
     clock, ends, when = cluster.clock, cluster.ends, cluster.when
     queue = cluster.arrival.size
-    while counts[CALLS] < until:
+    while progress.calls < until:
         w = cluster.first[1]
         arrived = ends[TAKEN] < ends[SENT]
         turn = clock[READY]
@@ -143,50 +140,42 @@ def simulate(
             if arrived:
                 turn = max(clock[READY], cluster.arrival[ends[TAKEN] % queue])
         if turn == np.inf and when[w] == np.inf:
-            return NOBODY
+            return Exit.ABANDONED
         if turn <= when[w]:  # the server
             clock[NOW] = turn
             if ends[STEPPING]:
                 ended = finish(
-                    data, shared, blocks, average, desk, counts, tally, sums, work, plan
+                    data, shared, blocks, average, inbox, progress, tally, work, plan
                 )
-                if ended != DONE:
+                if ended != Exit.DONE:
                     return ended
                 ends[STEPPING] = 0
                 continue
-            take_next(cluster, costs, desk, counts, tally)
+            take_next(cluster, costs, inbox, progress, tally)
             continue
         clock[NOW] = when[w]
         if cluster.fails[w] <= when[w]:
             cluster.doing[w] = GONE
-            put(cluster, w, np.inf)
+            set_time(cluster, w, np.inf)
             continue
         if cluster.doing[w] == SOLVING:
             if rng.random() >= cluster.chance[w]:
-                tally[LOST] += 1
+                tally.lost += 1
             elif ends[SENT] - ends[TAKEN] == queue:
                 stand(cluster, w)
                 continue
             else:
                 send(cluster, costs, w)
-        tally[AT] = i = int(rng.random() * plan.n_blocks)
-        start(data, shared, blocks, cluster, costs, rng, counts, work, plan, w, i)
-        if HAS_CONTAINS and not contains(data, i, trim(blocks, i, cluster.atoms[w])):
-            return INFEASIBLE
-    return DONE
-
-
-@entry
-def call_oracles(data, shared, blocks, atom, work, plan, repeats):
-    """Solve every block `repeats` times, to see how long that takes."""
-    for i in range(plan.n_blocks):
-        for _ in range(repeats):
-            own = trim(blocks, i, atom)
-            aim(data, shared, blocks, i, own, work, plan.exact)
+        tally.at = i = int(rng.random() * plan.n_blocks)
+        _, ended = find(data, shared, blocks, i, cluster.atoms[w], work, plan.exact, 1)
+        start(cluster, costs, rng, progress.updates, w, i)
+        if ended != Exit.DONE:
+            return ended
+    return Exit.DONE
 
 
 @jit
-def put(cluster, w, at):
+def set_time(cluster, w, at):
     """Set the time of the next event of worker w: O(log T)."""
     when, first = cluster.when, cluster.first
     when[w] = at
@@ -204,22 +193,20 @@ def stand(cluster, w):
     cluster.since[w] = cluster.clock[NOW]
     cluster.standing[cluster.ends[STOPPED] % cluster.standing.size] = w
     cluster.ends[STOPPED] += 1
-    put(cluster, w, np.inf)
+    set_time(cluster, w, np.inf)
 
 
 @jit
-def start(data, shared, blocks, cluster, costs, rng, counts, work, plan, w, i):
-    """Let worker w read v and solve the subproblem of block i, now."""
+def start(cluster, costs, rng, version, w, i):
+    """Let worker w, which has read v, be at the subproblem of block i from now on."""
     cluster.block[w] = i
-    atom = trim(blocks, i, cluster.atoms[w])
-    aim(data, shared, blocks, i, atom, work, plan.exact)
     spent = costs.least + (costs.most - costs.least) * rng.random()
     spent /= cluster.speed[w]
-    if cluster.version[w] != counts[UPDATES]:
-        cluster.version[w] = counts[UPDATES]
+    if cluster.version[w] != version:
+        cluster.version[w] = version
         spent += costs.read
     cluster.doing[w] = SOLVING
-    put(cluster, w, min(cluster.clock[NOW] + spent, cluster.fails[w]))
+    set_time(cluster, w, min(cluster.clock[NOW] + spent, cluster.fails[w]))
 
 
 @jit
@@ -236,15 +223,15 @@ def send(cluster, costs, w):
 
 
 @jit
-def take_next(cluster, costs, desk, counts, tally):
+def take_next(cluster, costs, inbox, progress, tally):
     """Let the server take a message; where that was the last one, begin its step."""
     clock, ends = cluster.clock, cluster.ends
     slot = ends[TAKEN] % cluster.arrival.size
     ends[TAKEN] += 1
-    counts[CALLS] += 1
-    k = counts[UPDATES]
+    progress.calls += 1
+    k = progress.updates
     take(
-        desk,
+        inbox,
         tally,
         cluster.sent_block[slot],
         cluster.sent_atoms[slot],
@@ -253,7 +240,7 @@ def take_next(cluster, costs, desk, counts, tally):
         k,
     )
     spent = costs.take
-    if is_complete(desk):
+    if is_complete(inbox):
         ends[STEPPING] = 1
         spent += costs.step
     clock[READY] = clock[NOW] + spent
@@ -263,7 +250,7 @@ def take_next(cluster, costs, desk, counts, tally):
 
 @jit
 def admit(cluster, costs):
-    """Let whoever stood longest before the full queue send, and go on at once."""
+    """Let the worker that stood longest before the full queue send, and go on at once."""
     clock, ends = cluster.clock, cluster.ends
     while ends[PASSED] < ends[STOPPED]:
         w = cluster.standing[ends[PASSED] % cluster.standing.size]
@@ -273,6 +260,6 @@ def admit(cluster, costs):
         cluster.doing[w] = GONE
         if cluster.fails[w] > clock[NOW]:
             cluster.doing[w] = COMING
-            put(cluster, w, clock[NOW])
+            set_time(cluster, w, clock[NOW])
             send(cluster, costs, w)
             return

@@ -2,10 +2,10 @@
 
 Workers read v as it is, solve a subproblem, and push {i, s_(i)} with the version of v
 that they read into a bounded ring. The server pops until it has tau disjoint blocks
-(`desk`), makes one step with them, and writes v. The comments carry the lines of
+(`inbox`), makes one step with them, and writes v. The comments carry the lines of
 Algorithm 1.
 
-`workers_search` is the paper's line search on the workers: each finds gamma_i for its
+`is_searching` is the paper's line search on the workers: each finds gamma_i for its
 block alone, and the server adds tau such steps. It is unsafe: blocks that pull v the
 same way overshoot together. On OCR (fold 0, alpha = 0.01) it diverged in one of two
 runs with 2 workers and in all four with 3 and 4; the server's joint search never did.
@@ -15,31 +15,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfpack.engines.serial import DONE, GROW, NOT_A_NUMBER
 from wolfpack.engines.shared_memory.worker import (
     APART,
-    AT,
-    CALLED,
-    ENOUGH,
-    HALT,
-    SOLVED,
-    VERSION,
-    call_oracle,
     claim,
     disclaim,
+    draw_repeats,
     halt,
-    is_finite,
     is_lost,
     is_over,
 )
 from wolfpack.kernels.atomics import fetch_add, load_acquire, relax, store_release
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.slots import HAS_CURVATURE, curvature
+from wolfpack.kernels.slots import HAS_CURVATURE, curvature, has_room, prepare
 from wolfpack.kernels.specialise import entry, jit
-from wolfpack.update.atoms import has_room, prepare, trim
-from wolfpack.update.inbox import clear_desk, is_complete, step_together, take
+from wolfpack.update.inbox import (
+    clear_inbox,
+    is_complete,
+    step_with_messages,
+    take,
+)
+from wolfpack.update.plan import Exit
 from wolfpack.update.steps import closed_form
+from wolfpack.update.visit import find, is_finite
 
 # Words of `Ring.ends`: the next ticket of a worker, and of the server.
 HEAD, TAIL = 0, 8
@@ -56,7 +54,7 @@ class Ring(NamedTuple):
     tickets: np.ndarray
     blocks: np.ndarray
     versions: np.ndarray
-    gammas: np.ndarray
+    shares: np.ndarray  # of the step that a worker searched for
     atoms: np.ndarray
 
     @classmethod
@@ -67,49 +65,50 @@ class Ring(NamedTuple):
             tickets=zeros(capacity * APART, np.int64),
             blocks=zeros(capacity, np.int64),
             versions=zeros(capacity, np.int64),
-            gammas=zeros(capacity),
+            shares=zeros(capacity),
             atoms=zeros((capacity, problem.atom_size), problem.start.dtype),
         )
 
 
 @entry
-def server_worker(
-    data, shared, blocks, team, ring, scratch, rng, tally, sums, work, plan, duty
+def ring_worker(
+    data, shared, blocks, team, ring, scratch, rng, tally, work, plan, task
 ):
-    """Solve and push until the server has enough, or somebody stops."""
+    """Solve and push until the server stops the slice, or a worker does."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
-    team, ring, work = borrow(team), borrow(ring), borrow(work)
-    scratch, tally, sums = borrow(scratch), borrow(tally), borrow(sums)
-    n = plan.n_blocks
-    gamma = 1.0
+    team, ring, work, scratch = borrow(team), borrow(ring), borrow(work), borrow(scratch)
+    share = 1.0
     while not is_over(team):
-        if duty.workers_search:
-            i = claim(team, plan, duty, tally, sums, rng)  # the server gives it back
+        if task.is_searching:
+            i = claim(team, plan, task, tally, rng)  # the server gives it back
             if i < 0:
                 return
         else:
-            i = int(rng.random() * n)  # c.
-        atom = trim(blocks, i, scratch)
-        version = load_acquire(team.control, VERSION)
-        ended = call_oracle(data, shared, blocks, i, atom, work, plan, duty, rng, tally)
-        if ended == DONE and is_lost(duty, rng, tally):
+            i = int(rng.random() * plan.n_blocks)  # c.
+        version = load_acquire(team.version, 0)
+        tally.at = i
+        repeats = draw_repeats(task, rng)
+        atom, ended = find(
+            data, shared, blocks, i, scratch, work, plan.exact, repeats
+        )
+        if ended == Exit.DONE and is_lost(task, rng, tally):
             disclaim(team, i)
             continue
-        if ended == DONE and duty.workers_search and HAS_CURVATURE:
+        if ended == Exit.DONE and task.is_searching and HAS_CURVATURE:
             gap = prepare(data, shared, blocks, i, atom, work)
-            gamma = closed_form(gap, curvature(data, blocks, i, atom, work))
+            share = closed_form(gap, curvature(data, blocks, i, atom, work))
             if not is_finite(gap):
-                ended = NOT_A_NUMBER
-        if ended != DONE:
+                ended = Exit.NOT_A_NUMBER
+        if ended != Exit.DONE:
             halt(team, ended, i)
             return
-        if not push(ring, team, i, version, gamma, atom):  # e.
+        if not push(ring, team, i, version, share, atom):  # e.
             return
 
 
 @jit
-def push(ring, team, i, version, gamma, atom):
-    """Put a message into the ring; return False if it is all over before."""
+def push(ring, team, i, version, share, atom):
+    """Put a message into the ring; return False if the slice is over."""
     ticket = fetch_add(ring.ends, HEAD, 1)
     capacity = ring.blocks.size
     slot = ticket % capacity
@@ -121,7 +120,7 @@ def push(ring, team, i, version, gamma, atom):
         spins += 1
     ring.blocks[slot] = i
     ring.versions[slot] = version
-    ring.gammas[slot] = gamma
+    ring.shares[slot] = share
     message = ring.atoms[slot]
     for j in range(atom.size):
         message[j] = atom[j]
@@ -131,7 +130,7 @@ def push(ring, team, i, version, gamma, atom):
 
 @jit
 def wait_for(ring, team):
-    """Return the slot of the next message, or -1 if it is all over before."""
+    """Return the slot of the next message, or -1 if the slice is over."""
     ticket = ring.ends[TAIL]
     slot = ticket % ring.blocks.size
     spins = 0
@@ -152,57 +151,47 @@ def free(ring, slot):
 
 
 @entry
-def serve(
-    data, shared, blocks, average, team, ring, desk, tally, sums, work, plan, duty
-):
-    """Pop, step and publish until enough calls are made, or somebody stops."""
+def serve(data, shared, blocks, average, team, ring, inbox, tally, work, plan, task):
+    """Pop, step and publish until the calls are made, or a worker stops the slice."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     average, team, ring = borrow(average), borrow(team), borrow(ring)
-    desk, work, tally, sums = borrow(desk), borrow(work), borrow(tally), borrow(sums)
-    control = team.control
+    inbox, work = borrow(inbox), borrow(work)
+    chosen = inbox.batch.chosen
     while not is_over(team):
-        if not has_room(blocks, desk.chosen.size):
-            store_release(control, HALT, GROW)
+        if not has_room(blocks, chosen.size):
+            store_release(team.halt, 0, Exit.GROW)
             return
-        if not gather(ring, team, desk, tally):  # 1.
+        if not gather(ring, team, inbox, tally):  # 1.
             return
-        gamma = step_together(
-            data,
-            shared,
-            blocks,
-            average,
-            desk,
-            tally,
-            sums,
-            work,
-            plan,
-            duty.workers_search,
-            control[VERSION],
-        )
+        k = team.version[0]
+        gamma = step_with_messages(
+            data, shared, blocks, average, inbox, tally, tally, work, plan, k,
+            task.is_searching,
+        )  # fmt: skip
         if not gamma >= 0.0:
-            halt(team, NOT_A_NUMBER, tally[AT])
+            halt(team, Exit.NOT_A_NUMBER, tally.at)
             return
-        store_release(control, VERSION, control[VERSION] + 1)  # 4.
-        for j in range(desk.chosen.size):
-            disclaim(team, desk.chosen[j])
-        store_release(control, CALLED, tally[SOLVED])
-        if tally[SOLVED] >= duty.budget:
-            store_release(control, HALT, ENOUGH)
+        store_release(team.version, 0, k + 1)  # 4.
+        for j in range(chosen.size):
+            disclaim(team, chosen[j])
+        store_release(team.called, 0, tally.solved)
+        if tally.solved >= task.budget:
+            store_release(team.halt, 0, Exit.ENOUGH)
 
 
 @jit
-def gather(ring, team, desk, tally):
-    """Pop until there are tau disjoint blocks; return False if it is all over."""
-    version = team.control[VERSION]
-    clear_desk(desk, tally)
-    while not is_complete(desk):
+def gather(ring, team, inbox, tally):
+    """Pop until there are tau disjoint blocks; return False if the slice is over."""
+    version = team.version[0]
+    clear_inbox(inbox, tally)
+    while not is_complete(inbox):
         slot = wait_for(ring, team)
         if slot < 0:
             return False
-        tally[SOLVED] += 1
-        i, gamma = ring.blocks[slot], ring.gammas[slot]
+        tally.solved += 1
+        i, share = ring.blocks[slot], ring.shares[slot]
         delay = version - ring.versions[slot]
-        if not take(desk, tally, i, ring.atoms[slot], gamma, delay, version):
+        if not take(inbox, tally, i, ring.atoms[slot], share, delay, version):
             disclaim(team, i)
         free(ring, slot)
     return True

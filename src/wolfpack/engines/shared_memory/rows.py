@@ -1,12 +1,12 @@
-"""Algorithm 3 of the paper: workers that write straight into the one v.
+"""Workers that write straight into the one v: Algorithm 3 of the paper, and row by row.
 
-No copy of v, no lock on it, one block at a time: a step adds its change to v where that
-is not zero. So it costs what it touches, however large v is. `lock-free` adds element
-by element, atomically; `merge`, for problems whose blocks touch few rows of v, row by
-row, each of which it locks for the few nanoseconds that this takes. With a line search
-gamma is exact for v as it is when the oracle has returned; the few steps that other
-workers make in that very moment are not in it. How much they disturb is measured by
-looking again after the step, and steps are damped by it:
+No copy of v, no lock on all of it, one block at a time: a step adds its change to v where
+that is not zero. So it costs what it touches, however large v is. `lock-free` adds
+element by element, atomically; `merge`, for problems whose blocks touch few rows of v,
+row by row, each of which it locks for the few nanoseconds that this takes. With a line
+search gamma is exact for v as it is when the oracle has returned; steps that other
+workers make between that search and the writing are not in it. How much they disturb is
+measured by looking again after the step, and steps are damped by it:
 
     eta = 1 / (1 + R),   R = (change of the slope by others) / (slope), at eta = 1
 
@@ -18,26 +18,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfpack.engines.serial import DONE, NOT_A_NUMBER, meet_rows
 from wolfpack.engines.shared_memory.worker import (
     APART,
-    CALLED,
-    DAMPING,
     LOOK_AGAIN,
-    NEVER,
-    STAMP,
-    VERSION,
-    call_oracle,
     claim,
     damp,
     disclaim,
     halt,
-    is_finite,
     is_lost,
     is_over,
-    is_too_late,
     lacks_room,
-    note_delay,
+    play_visit,
     report,
     see_gap,
     settle,
@@ -55,130 +46,106 @@ from wolfpack.kernels.memory import CACHE_LINE, zeros
 from wolfpack.kernels.simd import fetch, put
 from wolfpack.kernels.slots import HAS_CURVATURE, QUADRATIC, curvature, slope
 from wolfpack.kernels.specialise import entry, jit
-from wolfpack.update.atoms import prepare, spread, trim
-from wolfpack.update.steps import (
-    CONSTANT,
-    LINE,
-    OPEN_LOOP,
-    closed_form,
-    line_search,
-    open_loop,
-)
+from wolfpack.update.direction import Direction, lay_out
+from wolfpack.update.inbox import is_too_late, note_delay
+from wolfpack.update.plan import Exit
+from wolfpack.update.steps import LINE, scheduled, search
 
 AHEAD = 8  # rows that are asked for before their turn
 
 
-class Own(NamedTuple):
-    """What one worker of `direct` has for itself; see `serial.Scratch`."""
+class RowsMemory(NamedTuple):
+    """What one worker has for itself."""
 
     atom: np.ndarray
-    direction: np.ndarray
-    rows: np.ndarray
-    own_rows: np.ndarray
-    stamps: np.ndarray
+    direction: Direction
     cell: np.ndarray  # one number, in the precision of v
 
     @classmethod
-    def create(cls, problem) -> "Own":
+    def create(cls, problem) -> "RowsMemory":
         """Make the memory of a worker."""
-        shape, kind = problem.shared.shape, problem.shared.dtype
-        sparse = problem.touched is not None
         return cls(
             atom=zeros(problem.atom_size, problem.start.dtype),
-            direction=zeros(shape, kind),
-            rows=np.arange(shape[0]),
-            own_rows=zeros(problem.max_rows if sparse else 0, np.int64),
-            stamps=zeros(shape[0] if sparse else 0, np.int64),
-            cell=zeros(1, kind),
+            direction=Direction.create(problem),
+            cell=zeros(1, problem.shared.dtype),
         )
 
 
 @entry
-def direct_worker(data, shared, blocks, team, mine, rng, tally, sums, work, plan, duty):
-    """Step until enough calls are made in all, or somebody stops."""
+def rows_worker(data, shared, blocks, team, memory, rng, tally, work, plan, task):
+    """Step until the calls of the slice are made, or a worker stops it."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
-    team, mine, work = borrow(team), borrow(mine), borrow(work)
-    tally, sums = borrow(tally), borrow(sums)
-    control, direction = team.control, mine.direction
+    team, memory, work = borrow(team), borrow(memory), borrow(work)
+    direction = memory.direction
     fresh = 0
-    while not is_over(team) and not lacks_room(blocks, team, duty):
-        i = claim(team, plan, duty, tally, sums, rng)
+    while not is_over(team) and not lacks_room(blocks, team, task):
+        i = claim(team, plan, task, tally, rng)
         if i < 0:
             break
-        atom = trim(blocks, i, mine.atom)
-        seen = load_acquire(control, VERSION)
-        ended = call_oracle(data, shared, blocks, i, atom, work, plan, duty, rng, tally)
-        if ended == DONE and is_lost(duty, rng, tally):
-            disclaim(team, i)
-            continue
-        if ended == DONE:  # an atom outside its set may lead outside an array
-            gap = prepare(data, shared, blocks, i, atom, work)
-            ended = ended if is_finite(gap) else NOT_A_NUMBER
-        if ended != DONE:
+        seen = load_acquire(team.version, 0)
+        atom, gap, ended = play_visit(
+            data, shared, blocks, i, memory.atom, work, plan, task, rng, tally
+        )
+        if ended != Exit.DONE:
             halt(team, ended, i)
             return
-        tally[STAMP] += 1
-        linear = spread(data, blocks, i, atom, 1.0, direction, work)
-        n_rows = meet_rows(data, i, mine, 0, tally[STAMP], work)
-        rows = mine.rows[:n_rows]
-        version = fetch_add(control, VERSION, 1)
-        if is_too_late(tally, version - seen, version):
-            clear(direction, rows)
+        if is_lost(task, rng, tally):
             disclaim(team, i)
-            fresh = report(team, duty, tally, fresh, 1)
+            continue
+        tally.stamp += 1
+        linear, n_rows = lay_out(
+            data, blocks, i, atom, 1.0, direction, 0, tally.stamp, work
+        )
+        rows = direction.rows[:n_rows]
+        version = fetch_add(team.version, 0, 1)
+        if is_too_late(tally, version - seen, version):
+            clear(direction.values, rows)
+            disclaim(team, i)
+            fresh = report(team, task, tally, fresh, 1)
             continue
         bend = 0.0
         if plan.rule == LINE and HAS_CURVATURE:
             bend = curvature(data, blocks, i, atom, work)
-        gamma = walk(
-            data, shared, team, mine, rows, linear, bend, version, tally, sums, plan
+        gamma = step_in_rows(
+            data, shared, team, memory, rows, linear, bend, version, tally, plan
         )
-        clear(direction, rows)
+        clear(direction.values, rows)
         if not gamma >= 0.0:
-            halt(team, NOT_A_NUMBER, i)
+            halt(team, Exit.NOT_A_NUMBER, i)
             return
         settle(blocks, team, i, atom, gamma)
         disclaim(team, i)
-        see_gap(team, plan, sums, i, gap)
+        see_gap(team, plan, tally, i, gap)
         note_delay(tally, version - seen)
-        fresh = report(team, duty, tally, fresh, 1)
-    fetch_add(control, CALLED, fresh)
+        fresh = report(team, task, tally, fresh, 1)
+    fetch_add(team.called, 0, fresh)
 
 
 @jit
-def walk(data, shared, team, mine, rows, linear, bend, version, tally, sums, plan):
+def step_in_rows(
+    data, shared, team, memory, rows, linear, bend, version, tally, plan
+):
     """Move v along the direction; return gamma."""
-    direction = mine.direction
-    if plan.rule == OPEN_LOOP:
-        gamma = open_loop(plan.n_blocks, 1, version)
-        return add_to(shared, team, mine, rows, gamma)
-    if plan.rule == CONSTANT:
-        return add_to(shared, team, mine, rows, plan.step_size)
-    if HAS_CURVATURE:
-        fall = -slope(data, shared, direction, rows, 0.0) - linear
-        full = closed_form(fall, bend)
-    else:
-        full, at_zero = line_search(data, shared, direction, rows, linear)
-        fall = -at_zero
-        bend = fall / full if full > 0.0 else 0.0
-    eta = sums[DAMPING]
-    gamma = add_to(shared, team, mine, rows, eta * full)
-    if gamma > 0.0 and tally[STAMP] % LOOK_AGAIN == 0 and QUADRATIC:
-        after = slope(data, shared, direction, rows, 0.0) + linear
-        clash = after + fall - gamma * bend  # what others changed meanwhile
-        damp(sums, full, fall, clash)
+    if plan.rule != LINE:
+        return add_to(shared, team, memory, rows, scheduled(plan, 1, version))
+    values = memory.direction.values
+    full, fall, bend = search(data, shared, values, rows, linear, bend, HAS_CURVATURE)
+    gamma = add_to(shared, team, memory, rows, tally.damping * full)
+    if gamma > 0.0 and tally.stamp % LOOK_AGAIN == 0 and QUADRATIC:
+        after = slope(data, shared, values, rows, 0.0) + linear
+        damp(tally, full, fall, after + fall - gamma * bend)
     return gamma
 
 
 @jit
-def add_to(shared, team, mine, rows, gamma):
+def add_to(shared, team, memory, rows, gamma):
     """Move v by gamma along the direction; return gamma."""
     if not gamma > 0.0:
         return gamma
-    locks, cell = team.locks, mine.cell
+    locks, cell = team.locks, memory.cell
     width = shared.size // len(shared)
     flat = shared.reshape(shared.size)
-    change = mine.direction.reshape(shared.size)
+    change = memory.direction.values.reshape(shared.size)
     cell[0] = gamma
     scale = cell[0]
     if locks.size == 0:
@@ -193,9 +160,9 @@ def add_to(shared, team, mine, rows, gamma):
         r = rows[j]
         if j + AHEAD < len(rows):
             ask_for(locks, flat, rows[j + AHEAD], width)
-        # Nothing can go wrong while a row is locked, so nobody has to give up waiting.
+        # The holder of a row always releases it, so waiting for it cannot fail.
         lock = r * APART & locks.size - 1
-        acquire(locks, lock, team.control, NEVER)
+        acquire(locks, lock, team.never, 0)
         for k in range(r * width, (r + 1) * width):
             put(flat, k, fetch(flat, k) + scale * fetch(change, k))
         release(locks, lock)
@@ -211,10 +178,10 @@ def ask_for(locks, flat, r, width):
 
 
 @jit
-def clear(direction, rows):
+def clear(values, rows):
     """Zero the direction where it is not."""
-    width = direction.size // len(direction)
-    change = direction.reshape(direction.size)
+    width = values.size // len(values)
+    change = values.reshape(values.size)
     zero = change.dtype.type(0.0)
     for r in rows:
         for k in range(r * width, (r + 1) * width):

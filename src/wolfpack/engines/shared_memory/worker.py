@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfpack.engines.serial import DONE, GROW, INFEASIBLE, aim
 from wolfpack.kernels.atomics import (
     acquire,
     compare_exchange,
@@ -18,83 +17,93 @@ from wolfpack.kernels.atomics import (
     release,
     store_release,
 )
-from wolfpack.kernels.slots import HAS_CONTAINS, contains
+from wolfpack.kernels.memory import zeros
+from wolfpack.kernels.slots import has_room, is_full, move
 from wolfpack.kernels.specialise import jit
-from wolfpack.update.atoms import has_room, is_full, move
+from wolfpack.update.plan import Exit
 from wolfpack.update.sampling import FLOOR, GAP, PERMUTATION
+from wolfpack.update.visit import visit
 
-# Words of `Team.control`, a cache line apart. HALT: why everybody is to stop, or 0.
-# NEVER is never set: it stands for "stop" where whoever holds a lock gives it back.
-# CALLED: oracle calls of this slice so far. BLOCK: the one at fault. WISH: to stop, for
-# engines whose workers must agree on when.
-HALT, CALLED, LOCK, VERSION, POOL, CURSOR, BLOCK, WISH = range(0, 64, 8)
-NEVER = HALT + 1
-N_CONTROL = 64
-# What HALT says beyond the codes of `serial`: enough calls are made; a thread raised.
-ENOUGH, FAILED = 8, 9
-# Entries of a worker's `tally`; behind them the histogram of delays.
-AT, SOLVED, MADE, LOST, COLLISIONS, DROPPED, DELAYS, MAX_DELAY, STAMP = range(9)
-# Where it draws, and how often before it looks around.
-FIRST, STRIDE, COUNT_OF_PART, LEFT = range(9, 13)
-HISTOGRAM, N_DELAYS = 16, 256
-# Entries of a worker's `sums`: gaps seen and how many, the mean gap of gap sampling,
-# what steps promised on a private v and what they kept, and the damping of `direct`.
-GAP_SUM, GAPS_SEEN, MEAN_GAP, PROMISED, KEPT, FALLS, CLASHES, DAMPING = range(8)
-N_SUMS_OF_WORKER = 8
-# Calls join the common count this many at a time: a contended atomic costs as much as
-# a third of a cheap oracle.
+# A worker adds its calls to the common count after this many: a contended atomic
+# operation costs as much as a third of a cheap oracle.
 AT_A_TIME = 32
 # Gap sampling draws in proportion to min(gap, CAP times the mean), by rejection: a tree
 # would need a lock.
 CAP = 4.0
-# Parts of the blocks: none; neighbours together, where these touch the same rows of v;
-# every T-th block, so that each part is like the whole.
+# Parts of the blocks that a worker draws from: all blocks; neighbours together, where
+# these touch the same rows of v; every T-th block, so that each part is like the whole.
 WHOLE, RANGES, COMBS = 0, 1, 2
-TURNS = 4  # a worker looks around so often while it visits as many blocks as a part has
+TURNS = 4  # times that a worker chooses a part anew while it visits a whole part
 APART = 8  # words in a cache line
-LOOK_AGAIN = 8  # at what others changed meanwhile, every so many steps
-MEMORY = 0.95
-FORGET = 0.02  # how fast the mean follows
-TRIES = 16  # at blocks that others hold
+LOOK_AGAIN = 8  # every this many steps, a worker measures what the others changed
+MEMORY = 0.95  # the share of old measurements that stays
+FORGET = 0.02  # the weight of the last gap in the mean of gap sampling
+TRIES = 16  # blocks of its part that a worker finds taken before it draws from all
 
 
 class Team(NamedTuple):
-    """What all workers share, besides v and the blocks."""
+    """What all workers share, besides v and the blocks.
 
-    control: np.ndarray
-    owners: np.ndarray  # 1 while somebody holds the block
+    The first eight are one number each, for atomic operations.
+    """
+
+    halt: np.ndarray  # why every worker is to stop, an `Exit`, or 0
+    wish: np.ndarray  # 1: stop soon, for engines whose workers must agree on when
+    called: np.ndarray  # oracle calls of this slice so far
+    lock: np.ndarray  # of v
+    version: np.ndarray  # of v
+    pool: np.ndarray  # the lock of the pool of atoms
+    cursor: np.ndarray  # tickets of permutation sampling
+    block: np.ndarray  # the block at fault
+    never: np.ndarray  # a flag that stays 0, for waits that cannot fail
+    owners: np.ndarray  # 1 while a worker holds the block
     gaps: np.ndarray  # of each block when last seen, for gap sampling
     order: np.ndarray  # of the blocks, for permutation sampling
     strides: np.ndarray  # prime to the number of blocks
     progress: np.ndarray  # turns taken in each part of the blocks
     locks: np.ndarray  # of rows or stripes of v, where one for all is too few
 
+    @classmethod
+    def create(cls, n_blocks: int, n_workers: int, strides: np.ndarray) -> "Team":
+        """Make what `n_workers` workers share."""
+        words = zeros((9, APART), np.int64)
+        return cls(
+            *(word[:1] for word in words),
+            owners=zeros(n_blocks, np.int8),
+            gaps=np.zeros(0),
+            order=np.arange(n_blocks),
+            strides=strides,
+            progress=zeros(n_workers * APART, np.int64),
+            locks=zeros(0, np.int64),
+        )
 
-class Duty(NamedTuple):
+
+class Task(NamedTuple):
     """What one worker is told for one slice."""
 
     me: int
     n_workers: int
     batch: int
     budget: int  # oracle calls of all workers
-    repeats: tuple[int, int]  # each subproblem is solved so many times, at random
+    repeats: tuple[int, int]  # each subproblem is solved this often, drawn uniformly
     return_probability: float
-    workers_search: bool  # the paper's line search on the workers
+    is_searching: bool  # the paper's line search on the workers
     parts: int  # WHOLE, RANGES or COMBS: which blocks a worker draws from
 
 
 @jit
-def claim(team, plan, duty, tally, sums, rng):
-    """Take a block that nobody holds, drawn as `plan.sampling` says; -1: all is over.
+def claim(team, plan, task, tally, rng):
+    """Take a block that no other worker holds; -1: the slice is over.
 
-    A worker may hold blocks while it waits for more. Where others hold the rest of its
-    part, it looks at all blocks: there are enough for everybody.
+    It is drawn as `plan.sampling` says. A worker may hold blocks while it waits for
+    more. Where others hold the rest of its part, it draws from all blocks, of which
+    there are more than workers can hold.
     """
-    if tally[LEFT] <= 0:
-        choose_part(team, duty, tally)
-    tally[LEFT] -= 1
+    if tally.left <= 0:
+        choose_part(team, task, tally)
+    tally.left -= 1
     owners, gaps = team.owners, team.gaps
-    first, stride, count = tally[FIRST], tally[STRIDE], tally[COUNT_OF_PART]
+    first, stride, count = tally.first, tally.stride, tally.count
     spins = 0
     while True:
         if plan.sampling == PERMUTATION:
@@ -102,8 +111,8 @@ def claim(team, plan, duty, tally, sums, rng):
         else:
             i = first + stride * int(rng.random() * count)
         if plan.sampling == GAP:
-            mean, gap = sums[MEAN_GAP], max(gaps[i], 0.0)
-            sums[MEAN_GAP] = mean + FORGET * (gap - mean)
+            mean, gap = tally.mean_gap, max(gaps[i], 0.0)
+            tally.mean_gap = mean + FORGET * (gap - mean)
             if max(gap, FLOOR * mean) < CAP * mean * rng.random():
                 continue
         if compare_exchange(owners, i, 0, 1):
@@ -117,15 +126,15 @@ def claim(team, plan, duty, tally, sums, rng):
 
 
 @jit
-def choose_part(team, duty, tally):
+def choose_part(team, task, tally):
     """Choose the blocks that the next draws of this worker come from.
 
-    Worker t draws from part t, whose data stay in its cache, unless another part is
-    left behind, because its worker is slow: then from that one.
+    Worker t draws from part t, whose data stay in its cache, unless another part has had
+    fewer turns, because its worker is slow: then from that one.
     """
-    n, T, progress = team.owners.size, duty.n_workers, team.progress
-    part = duty.me
-    if duty.parts == WHOLE:
+    n, T, progress = team.owners.size, task.n_workers, team.progress
+    part = task.me
+    if task.parts == WHOLE:
         part, T = 0, 1
     else:
         least = load_acquire(progress, part * APART) - 1
@@ -134,13 +143,13 @@ def choose_part(team, duty, tally):
             if turns < least:
                 part, least = t, turns
         fetch_add(progress, part * APART, 1)
-    if duty.parts == COMBS:
-        tally[FIRST], tally[STRIDE] = part, T
-        tally[COUNT_OF_PART] = (n - part + T - 1) // T
+    if task.parts == COMBS:
+        tally.first, tally.stride = part, T
+        tally.count = (n - part + T - 1) // T
     else:
-        tally[FIRST], tally[STRIDE] = part * n // T, 1
-        tally[COUNT_OF_PART] = (part + 1) * n // T - part * n // T
-    tally[LEFT] = 1 + tally[COUNT_OF_PART] // TURNS
+        tally.first, tally.stride = part * n // T, 1
+        tally.count = (part + 1) * n // T - part * n // T
+    tally.left = 1 + tally.count // TURNS
 
 
 @jit
@@ -148,7 +157,7 @@ def next_in_order(team):
     """Walk through the order; each round with another stride, prime to its length."""
     order, strides = team.order, team.strides
     n = order.size
-    ticket = fetch_add(team.control, CURSOR, 1)
+    ticket = fetch_add(team.cursor, 0, 1)
     turn, at = ticket // n, ticket % n
     return order[(at * strides[turn % strides.size] + turn) % n]
 
@@ -160,114 +169,91 @@ def disclaim(team, i):
 
 
 @jit
-def call_oracle(data, view, blocks, i, atom, work, plan, duty, rng, tally):
-    """Solve block i, as often as it is hard; return why the atom is no good."""
-    tally[AT] = i
-    least, most = duty.repeats
-    repeats = least
-    if most > least:
-        repeats += int(rng.random() * (most - least + 1))
-    for _ in range(repeats):
-        aim(data, view, blocks, i, atom, work, plan.exact)
-    if HAS_CONTAINS and not contains(data, i, atom):
-        return INFEASIBLE
-    return DONE
+def play_visit(data, view, blocks, i, scratch, work, plan, task, rng, tally):
+    """Visit block i as a worker does: a hard oracle is solved several times."""
+    tally.at = i
+    repeats = draw_repeats(task, rng)
+    return visit(data, view, blocks, i, scratch, work, plan.exact, repeats)
 
 
 @jit
-def is_lost(duty, rng, tally):
+def draw_repeats(task, rng):
+    """Return how often a subproblem is solved, to play a hard oracle."""
+    least, most = task.repeats
+    if most > least:
+        return least + int(rng.random() * (most - least + 1))
+    return least
+
+
+@jit
+def is_lost(task, rng, tally):
     """Return whether a worker that plays late loses what it found."""
-    if duty.return_probability < 1.0 and rng.random() >= duty.return_probability:
-        tally[LOST] += 1
+    if task.return_probability < 1.0 and rng.random() >= task.return_probability:
+        tally.lost += 1
         return True
     return False
 
 
 @jit
 def halt(team, why, i):
-    """Stop everybody, because of block i."""
-    store_release(team.control, BLOCK, i)
-    store_release(team.control, HALT, why)
+    """Stop every worker, because of block i."""
+    store_release(team.block, 0, i)
+    store_release(team.halt, 0, why)
 
 
 @jit
 def is_over(team):
-    """Return whether somebody stopped the slice."""
-    return load_acquire(team.control, HALT) != 0
+    """Return whether a worker, or the driver, stopped the slice."""
+    return load_acquire(team.halt, 0) != 0
 
 
 @jit
-def lacks_room(blocks, team, duty):
-    """Stop everybody if the pool of atoms may not take what is on its way."""
-    if has_room(blocks, duty.n_workers * duty.batch):
+def lacks_room(blocks, team, task):
+    """Stop every worker if the pool of atoms may not take what is on its way."""
+    if has_room(blocks, task.n_workers * task.batch):
         return False
-    compare_exchange(team.control, HALT, 0, GROW)
+    compare_exchange(team.halt, 0, 0, Exit.GROW)
     return True
 
 
 @jit
-def report(team, duty, tally, fresh, count):
+def report(team, task, tally, fresh, count):
     """Count `count` calls; return how many are not in the common count yet."""
-    tally[SOLVED] += count
+    tally.solved += count
     fresh += count
-    if fresh >= min(AT_A_TIME, 1 + duty.budget // (8 * duty.n_workers)):
-        before = fetch_add(team.control, CALLED, fresh)
-        if before + fresh >= duty.budget:
-            compare_exchange(team.control, HALT, 0, ENOUGH)
+    if fresh >= min(AT_A_TIME, 1 + task.budget // (8 * task.n_workers)):
+        before = fetch_add(team.called, 0, fresh)
+        if before + fresh >= task.budget:
+            compare_exchange(team.halt, 0, 0, Exit.ENOUGH)
         fresh = 0
     return fresh
-
-
-@jit
-def note_delay(tally, delay):
-    """Count an update that was computed `delay` versions ago."""
-    delay = max(delay, 0)  # the histogram begins there
-    tally[MADE] += 1
-    tally[DELAYS] += delay
-    tally[MAX_DELAY] = max(tally[MAX_DELAY], delay)
-    tally[HISTOGRAM + min(delay, N_DELAYS - 1)] += 1
-
-
-@jit
-def is_too_late(tally, delay, version):
-    """Drop what is older than half of all versions (Theorem 4's condition)."""
-    if delay > version // 2:
-        tally[DROPPED] += 1
-        return True
-    return False
 
 
 @jit
 def settle(blocks, team, i, atom, gamma):
     """Move block i, which the caller holds; the pool grows under a lock of its own."""
     if is_full(blocks, i):
-        acquire(team.control, POOL, team.control, NEVER)
+        acquire(team.pool, 0, team.never, 0)
         move(blocks, i, atom, gamma)
-        release(team.control, POOL)
+        release(team.pool, 0)
     else:
         move(blocks, i, atom, gamma)
 
 
 @jit
-def damp(sums, full, fall, clash):
+def damp(tally, full, fall, clash):
     """Learn how much others disturb a step, which promised `full` x `fall`."""
-    sums[FALLS] = MEMORY * sums[FALLS] + full * fall
-    sums[CLASHES] = MEMORY * sums[CLASHES] + full * clash
-    if sums[FALLS] > 0.0:
-        harm = sums[CLASHES] / sums[FALLS] / sums[DAMPING]
-        sums[DAMPING] = 1.0 / (1.0 + max(0.0, harm))
+    tally.falls = MEMORY * tally.falls + full * fall
+    tally.clashes = MEMORY * tally.clashes + full * clash
+    if tally.falls > 0.0:
+        harm = tally.clashes / tally.falls / tally.damping
+        tally.damping = 1.0 / (1.0 + max(0.0, harm))
 
 
 @jit
-def see_gap(team, plan, sums, i, gap):
+def see_gap(team, plan, tally, i, gap):
     """Note the gap of block i for the estimate, and for gap sampling."""
-    sums[GAP_SUM] += gap
-    sums[GAPS_SEEN] += 1.0
+    tally.gap_sum += gap
+    tally.gaps_seen += 1.0
     if plan.sampling == GAP:
         team.gaps[i] = max(gap, 0.0)
-
-
-@jit
-def is_finite(number):
-    """Return whether a number is neither NaN nor infinite."""
-    return abs(number) < np.inf

@@ -1,0 +1,82 @@
+"""The direction of an update: d = sum over S of A_i (s_(i) - x_(i)), laid out in v's shape.
+
+Where blocks touch few rows of v, the direction knows which rows are not zero, and each
+operation costs what these take, however large v is.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wolfpack.kernels.memory import zeros
+from wolfpack.kernels.slots import HAS_ROWS, spread, touched
+from wolfpack.kernels.specialise import jit
+
+
+class Direction(NamedTuple):
+    """Numbers in the shape of v, all zero between two updates, and where they are not.
+
+    Every record that lays out a direction holds one; the kernels take no other form.
+    """
+
+    values: np.ndarray
+    rows: np.ndarray  # the rows that blocks touched, or all rows
+    own_rows: np.ndarray  # the rows of one block
+    stamps: np.ndarray  # the update that touched a row last
+
+    @classmethod
+    def create(cls, problem, values=None, rows=None) -> "Direction":
+        """Make one for a problem; `values` and `rows` may stand elsewhere."""
+        shape, is_sparse = problem.shared.shape, problem.touched is not None
+        values = zeros(shape, problem.shared.dtype) if values is None else values
+        return cls(
+            values=values,
+            rows=np.arange(len(values)) if rows is None else rows,
+            own_rows=zeros(problem.max_rows if is_sparse else 0, np.int64),
+            stamps=np.full(len(values) if is_sparse else 0, -1),
+        )
+
+
+@jit
+def lay_out(data, blocks, i, atom, scale, direction, n_rows, stamp, work):
+    """Add scale A_i (s - x_(i)); return scale <c_i, s - x_(i)> and the rows so far.
+
+    The caller has called `prepare` for this block and atom. `stamp` tells updates apart.
+    """
+    linear = spread(data, blocks, i, atom, scale, direction.values, work)
+    return linear, meet_rows(data, i, direction, n_rows, stamp, work)
+
+
+@jit
+def meet_rows(data, i, direction, n_rows, stamp, work):
+    """Add the rows of v that block i touches, each once; return how many there are."""
+    rows, stamps = direction.rows, direction.stamps
+    if not HAS_ROWS:
+        return rows.size
+    own = touched(data, i, direction.own_rows, work)
+    for j in range(own):
+        row = direction.own_rows[j]
+        if stamps[row] != stamp:
+            stamps[row] = stamp
+            rows[n_rows] = row
+            n_rows += 1
+    return n_rows
+
+
+@jit
+def write(values, rows, gamma, weight, shared, average):
+    """Move v by gamma along the direction, the average by `weight`; clear its rows."""
+    n_rows, width = len(values), values.size // len(values)
+    change = values.reshape((n_rows, width))
+    target = shared.reshape((n_rows, width))
+    for r in rows:
+        for j in range(width):
+            target[r, j] += gamma * change[r, j]
+    if average.size > 0:
+        mean = average.reshape((n_rows, width))
+        for r in rows:
+            for j in range(width):
+                mean[r, j] += weight * change[r, j]
+    for r in rows:
+        for j in range(width):
+            change[r, j] = 0.0

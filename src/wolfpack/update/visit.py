@@ -1,0 +1,64 @@
+"""Visit a block: find where it should move, and how much that promises.
+
+The oracle's corner, or the block's minimiser; later steps may aim at atoms that are
+stored. Every engine finds its atoms here, so what is no point of M_i is met here once.
+"""
+
+import numpy as np
+
+from wolfpack.kernels.slots import (
+    HAS_CONTAINS,
+    HAS_MINIMISER,
+    contains,
+    minimiser,
+    oracle,
+    prepare,
+    read_point,
+    trim,
+)
+from wolfpack.kernels.specialise import jit
+from wolfpack.update.plan import Exit
+
+
+@jit
+def aim(data, shared, blocks, i, atom, work, exact):
+    """Write where block i should move into `atom`: a corner, or its minimiser."""
+    if HAS_MINIMISER and exact:
+        read_point(blocks, i, atom)
+        minimiser(data, shared, i, atom, work)
+    else:
+        oracle(data, shared, i, atom, work)
+
+
+@jit
+def admits(data, i, atom):
+    """Return whether block i may move towards `atom`."""
+    return not HAS_CONTAINS or contains(data, i, atom)
+
+
+@jit
+def find(data, shared, blocks, i, scratch, work, exact, repeats):
+    """Aim `repeats` times, to play a hard oracle; return the atom and DONE.
+
+    INFEASIBLE where it lies outside of M_i: it may lead outside an array.
+    """
+    atom = trim(blocks, i, scratch)
+    for _ in range(repeats):
+        aim(data, shared, blocks, i, atom, work, exact)
+    return atom, Exit.DONE if admits(data, i, atom) else Exit.INFEASIBLE
+
+
+@jit
+def visit(data, shared, blocks, i, scratch, work, exact, repeats):
+    """Find an atom, and prepare the step; return the atom, its gap, and DONE."""
+    atom, ended = find(data, shared, blocks, i, scratch, work, exact, repeats)
+    if ended != Exit.DONE:
+        return atom, 0.0, ended
+    gap = prepare(data, shared, blocks, i, atom, work)
+    return atom, gap, Exit.DONE if is_finite(gap) else Exit.NOT_A_NUMBER
+
+
+@jit
+def is_finite(number):
+    """Return whether a number is neither NaN nor infinite."""
+    return abs(number) < np.inf
