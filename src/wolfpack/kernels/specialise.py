@@ -34,6 +34,7 @@ from typing import Any
 import numba
 import numba.extending
 import numpy as np
+from numba.core.compiler import Compiler
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 
@@ -86,9 +87,30 @@ class Loops(types.SimpleNamespace):
     opaque: tuple[str, ...]
 
 
+class _Draft(Compiler):
+    """Compile for a caller that inlines it: what it becomes is optimised there."""
+
+    def __init__(self, typingctx, targetctx, library, *rest) -> None:
+        if library is None:
+            library = targetctx.codegen().create_library("inner")
+            library._optimize_final_module = _do_nothing
+        super().__init__(typingctx, targetctx, library, *rest)
+
+
+def _do_nothing() -> None:
+    pass
+
+
 def jit(function: Callable) -> Any:
     """Compile what other compiled functions call."""
-    return Inner(function, targetoptions={"nopython": True, **_INNER})
+    options = {"nopython": True, **_INNER}
+    return Inner(function, targetoptions=options, pipeline_class=_Draft)
+
+
+def glue(function: Callable) -> Any:
+    """Put what only arranges calls into its callers, before they are typed."""
+    options = {"nopython": True, "inline": "always", **_INNER}
+    return Inner(function, targetoptions=options, pipeline_class=_Draft)
 
 
 def entry(function: Callable) -> Any:
@@ -275,7 +297,10 @@ def _native(value: Any, space: dict[str, Any], name: str, key: str, keep: bool) 
     # Machine code from disk and of this process is linked by names: no other function
     # may have this one.
     function.__qualname__ = f"{short}_{function.__name__}_{key}"
-    made = type(value)(function, targetoptions=value.targetoptions)
+    pipeline = value._compiler.pipeline_class
+    made = type(value)(
+        function, targetoptions=value.targetoptions, pipeline_class=pipeline
+    )
     made.origin = f"{key} {short} {name}"
     if keep and getattr(value, "is_entry", False):
         made._cache = LoopCache(key, f"{short}.{name}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import move, spread
-from wolfpack.kernels.specialise import jit
+from wolfpack.kernels.specialise import glue, jit
 from wolfpack.update.direction import Direction, write
 from wolfpack.update.sampling import GAP, observe
 from wolfpack.update.steps import alone, jointly
@@ -40,7 +40,7 @@ class Batch(NamedTuple):
         )
 
 
-@jit
+@glue
 def step_alone(data, shared, blocks, average, i, atom, gap, plan, k, work):
     """Move one block, whose step is prepared, and v; return gamma."""
     gamma = alone(data, blocks, i, atom, gap, plan, k, work)
@@ -52,7 +52,7 @@ def step_alone(data, shared, blocks, average, i, atom, gap, plan, k, work):
     return gamma
 
 
-@jit
+@glue
 def step_together(
     data, shared, blocks, average, batch, count, n_rows, linear, plan, k, wants_slope
 ):
@@ -70,7 +70,7 @@ def step_together(
     return gamma, at_zero
 
 
-@jit
+@glue
 def take_step(shared, blocks, average, batch, count, rows, gamma, k):
     """Write the direction to v, and move its blocks."""
     write(batch.direction.values, rows, gamma, weigh(gamma, k), shared, average)
@@ -84,7 +84,7 @@ def weigh(gamma, k):
     return 0.5 * gamma * k * (k + 1.0)
 
 
-@jit
+@glue
 def note_gaps(counts, sampler, batch, plan):
     """Count the gaps of a batch for the estimate, and for gap sampling."""
     for j in range(batch.chosen.size):

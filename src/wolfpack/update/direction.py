@@ -10,7 +10,7 @@ import numpy as np
 
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import HAS_ROWS, spread, touched
-from wolfpack.kernels.specialise import jit
+from wolfpack.kernels.specialise import glue, jit
 
 
 class Direction(NamedTuple):
@@ -37,7 +37,7 @@ class Direction(NamedTuple):
         )
 
 
-@jit
+@glue
 def lay_out(data, blocks, i, atom, scale, direction, n_rows, stamp, work):
     """Add scale A_i (s - x_(i)); return scale <c_i, s - x_(i)> and the rows so far.
 

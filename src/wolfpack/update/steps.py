@@ -11,14 +11,14 @@ feasible set; it is clipped.
 """
 
 from wolfpack.kernels.slots import HAS_CURVATURE, QUADRATIC, curvature, slope
-from wolfpack.kernels.specialise import jit
+from wolfpack.kernels.specialise import glue, jit
 
 OPEN_LOOP, LINE, CONSTANT = 0, 1, 2
 # What `solve` calls them; a number is CONSTANT. "exact" searches along another direction.
 RULES = {"line": LINE, "exact": LINE, "open-loop": OPEN_LOOP}
 
 
-@jit
+@glue
 def scheduled(plan, tau, k):
     """Return gamma of update k where no search is made."""
     if plan.rule == OPEN_LOOP:
@@ -26,7 +26,7 @@ def scheduled(plan, tau, k):
     return plan.step_size
 
 
-@jit
+@glue
 def alone(data, blocks, i, atom, gap, plan, k, work):
     """Return gamma of one block, whose gap and step are prepared."""
     if HAS_CURVATURE and plan.rule == LINE:
@@ -34,7 +34,7 @@ def alone(data, blocks, i, atom, gap, plan, k, work):
     return scheduled(plan, 1, k)
 
 
-@jit
+@glue
 def jointly(data, shared, direction, rows, linear, plan, tau, k, wants_slope):
     """Return gamma of tau blocks that move together, and f' at 0 if it is wanted."""
     if plan.rule == LINE:
@@ -45,7 +45,7 @@ def jointly(data, shared, direction, rows, linear, plan, tau, k, wants_slope):
     return scheduled(plan, tau, k), at_zero
 
 
-@jit
+@glue
 def search(data, shared, direction, rows, linear, bend, is_known):
     """Return gamma, the rate -f' at which f falls at 0, and the curvature.
 

@@ -16,11 +16,11 @@ from wolfpack.kernels.slots import (
     read_point,
     trim,
 )
-from wolfpack.kernels.specialise import jit
+from wolfpack.kernels.specialise import glue, jit
 from wolfpack.update.plan import Exit
 
 
-@jit
+@glue
 def aim(data, shared, blocks, i, atom, work, exact):
     """Write where block i should move into `atom`: a corner, or its minimiser."""
     if HAS_MINIMISER and exact:
@@ -30,13 +30,13 @@ def aim(data, shared, blocks, i, atom, work, exact):
         oracle(data, shared, i, atom, work)
 
 
-@jit
+@glue
 def admits(data, i, atom):
     """Return whether block i may move towards `atom`."""
     return not HAS_CONTAINS or contains(data, i, atom)
 
 
-@jit
+@glue
 def find(data, shared, blocks, i, scratch, work, exact, repeats):
     """Aim `repeats` times, to play a hard oracle; return the atom and DONE.
 
@@ -48,7 +48,7 @@ def find(data, shared, blocks, i, scratch, work, exact, repeats):
     return atom, Exit.DONE if admits(data, i, atom) else Exit.INFEASIBLE
 
 
-@jit
+@glue
 def visit(data, shared, blocks, i, scratch, work, exact, repeats):
     """Find an atom, and prepare the step; return the atom, its gap, and DONE."""
     atom, ended = find(data, shared, blocks, i, scratch, work, exact, repeats)

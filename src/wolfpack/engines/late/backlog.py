@@ -9,16 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfpack.engines.serial import (
-    CALLS,
-    DONE,
-    GROW,
-    INFEASIBLE,
-    NOT_A_NUMBER,
-    UPDATES,
-    aim,
-)
-from wolfpack.engines.shared_memory.worker import AT, DROPPED
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import has_room

@@ -9,14 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfpack.engines.serial import (
-    CALLS,
-    DONE,
-    INFEASIBLE,
-    UPDATES,
-    aim,
-)
-from wolfpack.engines.shared_memory.worker import AT, LOST
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.specialise import entry, jit
