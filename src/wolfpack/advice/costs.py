@@ -10,11 +10,11 @@ import time
 from typing import Any, NamedTuple
 
 from wolfpack.engines.delayed import Delayed
-from wolfpack.engines.serial import Plan
 from wolfpack.engines.threads import Threads, count_cores, queue_size
 from wolfpack.kernels.memory import zeros
 from wolfpack.run.crew import Crew
 from wolfpack.run.interrupt import AllOrNothing
+from wolfpack.update.plan import Plan
 from wolfpack.update.sampling import UNIFORM
 from wolfpack.update.steps import LINE
 

@@ -9,11 +9,14 @@ tau = |S| = 1 is BCFW, 1 < tau < n the minibatch variant, tau = n batch Frank-Wo
 comments carry the line numbers of Algorithm 1: 1-4 the server's, a-e the worker's.
 """
 
+import sys
 from dataclasses import dataclass
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
+from wolfpack.engines.base import Engine, Session
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.slots import (
     HAS_CONTAINS,
@@ -28,6 +31,7 @@ from wolfpack.kernels.slots import (
 )
 from wolfpack.kernels.specialise import entry, jit
 from wolfpack.update.atoms import has_room, move, prepare, read_point, spread, trim
+from wolfpack.update.plan import Exit
 from wolfpack.update.sampling import GAP, draw, observe
 from wolfpack.update.steps import (
     CONSTANT,
@@ -46,7 +50,7 @@ DONE, GROW, NOT_A_NUMBER, INFEASIBLE = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
-class Serial:
+class Serial(Engine):
     """One thread, no delay: the readable reference, and the same bits each time.
 
     Examples
@@ -57,24 +61,32 @@ class Serial:
     """
 
     reproducible = True
-    size = 1
 
-    def unit(self, asked: int | None, n_blocks: int) -> int:
-        """Return the blocks of one update."""
-        return asked or 1
+    def loops(self, problem) -> tuple[ModuleType, ...]:
+        """Return this module: its loop is below."""
+        return (sys.modules[__name__],)
 
-    def refuse(self, problem, options) -> None:
-        """Every problem can be solved this way."""
+    def session(self, problem, options) -> "SerialSession":
+        """Return the memory of one run."""
+        return SerialSession(problem, options)
 
-    def prepare(self, problem, options):
-        """Return the scratch memory of one run."""
-        return Scratch.create(problem, options.batch_size)
 
-    def advance(self, run, calls: int) -> int:
-        """Make updates for so many oracle calls; return why it ended."""
+class SerialSession(Session):
+    """One thread, which moves `state` itself."""
+
+    def __init__(self, problem, options) -> None:
+        self.in_flight = options.batch_size
+        self.scratch = Scratch.create(problem, options.batch_size)
+
+    def warm_up(self, run) -> None:
+        """Make no update, which compiles the loop."""
+        self.advance(run, 0)
+
+    def advance(self, run, calls: int) -> Exit:
+        """Make updates for `calls` oracle calls; return why it ended."""
         state, options = run.state, run.options
         until = state.n_updates + calls // options.batch_size
-        return run.kernels.run(
+        ended = run.kernels.run(
             run.problem.data,
             state.shared,
             state.blocks,
@@ -83,11 +95,16 @@ class Serial:
             state.rng,
             state.counts,
             state.sums,
-            run.scratch,
+            self.scratch,
             run.work,
             options.plan,
             until,
         )
+        return Exit(ended)
+
+    def forget_rows(self) -> None:
+        """Forget which update met a row last, where the next one is no later."""
+        self.scratch.stamps[:] = -1
 
 
 class Scratch(NamedTuple):
@@ -100,15 +117,6 @@ class Scratch(NamedTuple):
     rows: np.ndarray  # where it is not zero
     own_rows: np.ndarray  # those of one block
     stamps: np.ndarray  # which update met a row last
-
-    @property
-    def in_flight(self) -> int:
-        """The most blocks that may be on their way at once."""
-        return self.chosen.size
-
-    def report(self) -> dict:
-        """Return what a `Result` says about workers."""
-        return {}
 
     @classmethod
     def create(cls, problem, batch_size: int) -> "Scratch":

@@ -7,15 +7,17 @@ slows it down as a whole. The loop is in `rounds`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
+from wolfpack.engines.base import Engine
 from wolfpack.engines.shared_memory import rounds
-from wolfpack.engines.shared_memory.team import Session, validate_play
+from wolfpack.engines.shared_memory.team import TeamSession, validate_play
 from wolfpack.engines.shared_memory.worker import WISH
 from wolfpack.engines.threads import count_cores
 
 
 @dataclass(frozen=True)
-class Sync:
+class Sync(Engine):
     """Threads that wait for each other at every update; the same bits each time.
 
     Parameters
@@ -62,23 +64,27 @@ class Sync:
         """The number of workers."""
         return self.n_workers or count_cores()
 
-    def unit(self, asked: int | None, n_blocks: int) -> int:
+    def loops(self, problem) -> tuple[ModuleType, ...]:
+        """Return the module of the loop."""
+        return (rounds,)
+
+    def blocks_per_update(self, asked: int | None, n_blocks: int) -> int:
         """Return the blocks of one update."""
         return asked or min(self.size, n_blocks)
 
-    def refuse(self, problem, options) -> None:
-        """Every problem can be solved this way."""
+    def auto_batch_size(self, problem, seed) -> int | None:
+        """Refuse: what is measured depends on the clock, and so would the bits."""
+        raise ValueError(
+            "Sync gives the same bits each time, and batch_size='auto' decides by the "
+            "clock; give a number (suggest_batch_size finds one), or use Threads()."
+        )
 
-    def prepare(self, problem, options) -> "SyncSession":
+    def session(self, problem, options) -> "SyncSession":
         """Return the memory of all workers."""
         return SyncSession(problem, options, self)
 
-    def advance(self, run, calls: int) -> int:
-        """Make so many oracle calls; return why it ended."""
-        return run.scratch.advance(run, calls)
 
-
-class SyncSession(Session):
+class SyncSession(TeamSession):
     """Workers that meet four times an update."""
 
     def __init__(self, problem, options, engine) -> None:

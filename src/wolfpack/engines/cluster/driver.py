@@ -15,15 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from wolfpack.engines.cluster import connect, lease, sizes
+from wolfpack.engines.base import Session
+from wolfpack.engines.cluster import chunk_size, connect, lease
 from wolfpack.engines.cluster.fleet import Fleet
 from wolfpack.engines.cluster.server_actor import Orders, ServerActor
-from wolfpack.engines.serial import CALLS, CURRENT, DONE, UPDATES
+from wolfpack.engines.serial import CALLS, CURRENT, UPDATES
 from wolfpack.engines.shared_memory.team import add_up
 from wolfpack.engines.shared_memory.worker import DELAYS, DROPPED, HISTOGRAM
 from wolfpack.result import EngineError, Live, Traffic
-from wolfpack.run.certificate import failure
+from wolfpack.run.faults import failure
 from wolfpack.state import CHECKED
+from wolfpack.update.plan import Exit
 
 WATCH_SECONDS = 0.03  # between two looks of the driver
 REVIVE_SECONDS = 60.0  # for a server that died to come back
@@ -33,8 +35,10 @@ ALONE_SECONDS = 0.1  # a full pass that takes the driver less is not spread
 logger = logging.getLogger("wolfpack")
 
 
-class RaySession:
+class RaySession(Session):
     """One run, as the driver sees it."""
+
+    names_the_block = True  # workers solve one block at a time, and report it
 
     def __init__(self, problem, options, engine) -> None:
         self.problem, self.options, self.engine = problem, options, engine
@@ -48,7 +52,6 @@ class RaySession:
         self.stale = False  # whether the server is ahead of run.state
         self.alone = True  # whether the driver makes certificates by itself
         self.made = np.zeros(2, np.int64)  # updates and calls that are known of
-        self.born = -1.0  # the epoch at which the server last died, and began again
         self.sums = np.zeros(2)  # of the server's life
         self.tallies: list[np.ndarray] = []  # of each of its lives
         self.traffic: list[tuple] = []
@@ -59,24 +62,18 @@ class RaySession:
 
     def open(self, run) -> None:
         """Start server and workers, outside all clocks."""
-        try:
-            with connect.carrying(run.state):
-                self._start(run)
-        except BaseException:
-            self.close()
-            raise
+        with connect.carrying(run.state):
+            self._start(run)
 
-    def advance(self, run, calls: int) -> int:
-        """Wait until the cluster has made so many calls; return why it ended.
+    def advance(self, run, calls: int) -> Exit:
+        """Wait until the cluster has made `calls` calls; return why it ended.
 
         It never stops for the driver, only at the last epoch.
         """
-        if calls == 0:
-            return DONE
         with connect.carrying(run.state):
             return self._advance(run, calls)
 
-    def _advance(self, run, calls: int) -> int:
+    def _advance(self, run, calls: int) -> Exit:
         assert self.fleet is not None
         before = run.state.n_oracle_calls
         until = min(before + calls, self.limit)
@@ -85,7 +82,7 @@ class RaySession:
             self._note(run, status)
             made = int(self.made[1])
             run.live_calls = made - before
-            over = status["ended"] != DONE or status["error"] is not None
+            over = status["ended"] != Exit.DONE or status["error"] is not None
             if made >= until or over or run.pulse():
                 break
             self.fleet.tend()
@@ -95,7 +92,7 @@ class RaySession:
         self.stale = True
         if over:
             self._fetch_what_failed(run)
-        return int(status["ended"])
+        return Exit(status["ended"])
 
     def fetch(self, run) -> None:
         """Bring x and v here, and how many updates they are made of."""
@@ -194,7 +191,7 @@ class RaySession:
         self.fleet = Fleet(ray, self.problem, engine.n_workers, self.lease.alone)
         self.fleet.hire()
         seconds, T = self.fleet.seconds, len(self.fleet.workers)
-        self.chunk, window, self.tau = sizes.choose(
+        self.chunk, window, self.tau = chunk_size.choose(
             self.problem, engine.chunk, self.options.asked, seconds, T
         )
         self.alone = self.problem.n_blocks * seconds / engine.size < ALONE_SECONDS
@@ -272,7 +269,7 @@ class RaySession:
             try:
                 call = getattr(self.server, method).remote(*args)
                 answer = connect.await_answer(
-                    self.ray, call, lambda: run._interrupt.asked
+                    self.ray, call, lambda: run.is_interrupted
                 )
             except RayActorError as error:
                 if time.monotonic() > silent + REVIVE_SECONDS:
@@ -291,6 +288,6 @@ class RaySession:
             if answer is None and method != "begin":
                 logger.warning("Ray: the server died; it goes on from its checkpoint.")
                 self._begin(run)
-                self.born = float(self.made[1] / self.problem.n_blocks)
+                self.restarted_at = float(self.made[1] / self.problem.n_blocks)
                 continue
             return answer

@@ -1,13 +1,14 @@
 """One run of several threads: their memory, their slices, and what they counted."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 
-from wolfpack.engines.serial import CALLS, CURRENT, DONE, GAPS, SEEN, UPDATES
-from wolfpack.engines.shared_memory import worker as workers
+from wolfpack.engines.base import Session
+from wolfpack.engines.serial import CALLS, CURRENT, GAPS, SEEN, UPDATES
+from wolfpack.engines.shared_memory import worker
 from wolfpack.engines.shared_memory.worker import (
     BLOCK,
     CALLED,
@@ -26,11 +27,12 @@ from wolfpack.engines.shared_memory.worker import (
 )
 from wolfpack.kernels.memory import zeros
 from wolfpack.result import Delay
+from wolfpack.update.plan import Exit
 
 MAX_LOCKS = 2**17  # 8 MB
 
 
-class Session(ABC):
+class TeamSession(Session):
     """What `Threads` and `Sync` have in common; subclasses say what a worker does."""
 
     def __init__(
@@ -45,7 +47,7 @@ class Session(ABC):
         self.n_threads = n_workers + n_helpers
         self.plan, self.store, self.batch = options.plan, problem.store, 1
         self.workers_search = False
-        self.parts = workers.WHOLE
+        self.parts = worker.WHOLE
         n, count = problem.n_blocks, self.n_threads
         self.team = Team(
             control=zeros(N_CONTROL, np.int64),
@@ -53,7 +55,7 @@ class Session(ABC):
             gaps=np.zeros(0),
             order=np.arange(n),
             strides=_strides(n),
-            progress=zeros(n_workers * workers.APART, np.int64),
+            progress=zeros(n_workers * worker.APART, np.int64),
             locks=zeros(0, np.int64),
         )
         self.works = [problem.work() for _ in range(count)]
@@ -71,7 +73,7 @@ class Session(ABC):
         Where there are very many, some share one.
         """
         count = min(2 ** (count - 1).bit_length(), MAX_LOCKS)
-        locks = zeros(count * workers.APART, np.int64)
+        locks = zeros(count * worker.APART, np.int64)
         self.team = self.team._replace(locks=locks)
 
     @property
@@ -84,8 +86,15 @@ class Session(ABC):
         """The memory that one worker takes for itself."""
         return _count_bytes((self.mine[0], self.works[0], self.tallies[0]))
 
-    def advance(self, run, calls: int) -> int:
-        """Make about so many oracle calls; return why it ended."""
+    def warm_up(self, run) -> None:
+        """Wake all threads for a slice without calls, which compiles their loops."""
+        self._slice(run, 0)
+
+    def advance(self, run, calls: int) -> Exit:
+        """Make about `calls` oracle calls; return why it ended."""
+        return self._slice(run, calls)
+
+    def _slice(self, run, calls: int) -> Exit:
         self.begin(run, calls)
         control = self.team.control
         least, most = map(int, self.engine.oracle_repeats)
@@ -101,7 +110,7 @@ class Session(ABC):
             try:
                 self.work(run, t, duties[t])
             except BaseException:
-                control[BLOCK] = self.tallies[t, workers.AT]
+                control[BLOCK] = self.tallies[t, worker.AT]
                 control[HALT] = FAILED
                 raise
 
@@ -119,7 +128,7 @@ class Session(ABC):
             run.live_calls = 0
             self._gather(run.state)
         ended = int(control[HALT])
-        return DONE if ended == ENOUGH else ended
+        return Exit.DONE if ended == ENOUGH else Exit(ended)
 
     def begin(self, run, calls: int) -> None:
         """Make ready for a slice."""
@@ -136,7 +145,7 @@ class Session(ABC):
         gaps = state.sampler.gaps
         if gaps.size:
             self.team = self.team._replace(gaps=gaps)
-            self.sums[:, workers.MEAN_GAP] = gaps.mean()
+            self.sums[:, worker.MEAN_GAP] = gaps.mean()
 
     def ask_to_stop(self) -> None:
         """End the slice soon, as if it had made its calls."""
@@ -148,13 +157,13 @@ class Session(ABC):
 
     def _gather(self, state) -> None:
         tallies, sums = self.tallies, self.sums
-        state.counts[CALLS] += tallies[:, workers.SOLVED].sum()
-        state.counts[UPDATES] += tallies[:, workers.MADE].sum()
+        state.counts[CALLS] += tallies[:, worker.SOLVED].sum()
+        state.counts[UPDATES] += tallies[:, worker.MADE].sum()
         state.counts[CURRENT] = self.team.control[BLOCK]
-        state.sums[GAPS] += sums[:, workers.GAP_SUM].sum()
-        state.sums[SEEN] += sums[:, workers.GAPS_SEEN].sum()
-        tallies[:, [workers.SOLVED, workers.MADE]] = 0
-        sums[:, [workers.GAP_SUM, workers.GAPS_SEEN]] = 0.0
+        state.sums[GAPS] += sums[:, worker.GAP_SUM].sum()
+        state.sums[SEEN] += sums[:, worker.GAPS_SEEN].sum()
+        tallies[:, [worker.SOLVED, worker.MADE]] = 0
+        sums[:, [worker.GAP_SUM, worker.GAPS_SEEN]] = 0.0
 
     def report(self) -> dict[str, Any]:
         """Return what a `Result` says about the workers."""
@@ -172,14 +181,14 @@ def add_up(tallies: np.ndarray) -> dict[str, Any]:
     delay = None
     if histogram.any():
         delay = Delay(
-            mean=float(total[workers.DELAYS] / histogram.sum()),
-            maximum=int(tallies[:, workers.MAX_DELAY].max()),
+            mean=float(total[worker.DELAYS] / histogram.sum()),
+            maximum=int(tallies[:, worker.MAX_DELAY].max()),
             histogram=np.trim_zeros(histogram, "b"),
         )
     return {
-        "n_collisions": int(total[workers.COLLISIONS]),
-        "n_dropped": int(total[workers.DROPPED]),
-        "n_lost": int(total[workers.LOST]),
+        "n_collisions": int(total[worker.COLLISIONS]),
+        "n_dropped": int(total[worker.DROPPED]),
+        "n_lost": int(total[worker.LOST]),
         "delay": delay,
     }
 
