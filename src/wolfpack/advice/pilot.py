@@ -30,13 +30,12 @@ from wolfpack.state import State
 from wolfpack.update import sampling
 
 ROUNDS = 12  # of draws, at most, at each point
-PASSES = (0, 1, 8)  # after so many the coupling is measured, if f still falls
+PASSES = (0, 1, 8)  # after which the coupling is measured, if f still falls
 STEPS_A_PASS = 8  # between two looks at the clock
 TIMED_SECONDS, REPEATS = 0.03, 5
 # A run is over when a pass gains less than this part of the whole fall so far.
 OVER = 1e-4
 ENOUGH = 0.999  # of a joint update's fall, for single updates to be as good
-
 
 # How blocks move together: all by one gamma; or a share a worker, one after the other,
 # merged by a search; or each by its own gamma, found at the same v.
@@ -69,11 +68,10 @@ class Pilot:
         options = self._options(Serial(), 1, "permutation")
         state = State.begin(problem, options, rng)
         self.serial = Run(problem, Serial(), state, options, None)
-        self.point = Point(
-            state, self.along.image(state, range(problem.n_blocks))[0], 0.0
-        )
+        exact, _ = self.along.image(state, range(problem.n_blocks))
+        self.point = Point(state, exact, 0.0)
         self.step_seconds = np.nan
-        self._runs: dict[int, Run] = {}  # of so many blocks an update
+        self._runs: dict[int, Run] = {}  # by blocks of an update
 
     def _options(
         self, engine: Engine, batch_size: int, sampling: str = "uniform"
@@ -169,7 +167,7 @@ class Pilot:
     def _one_by_one(
         self, point: Point, order: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
-        """Return how far f falls by so many updates of one block each."""
+        """Return how far f falls by each of `counts` updates of one block."""
         state, falls, done = self._clone(point.state), [], 0
         change, linear = np.zeros_like(point.exact), 0.0
         for count in counts:
@@ -229,11 +227,10 @@ class Pilot:
         counts, because other programs may be running.
         """
         start = self.point.state
-        plans = [self._options(engine, tau) for tau in sizes]
         states = [self._clone(start, engine.size * tau) for tau in sizes]
         runs = [
-            Run(self.problem, engine, *both, None)
-            for both in zip(states, plans, strict=True)
+            Run(self.problem, engine, state, self._options(engine, tau), None)
+            for state, tau in zip(states, sizes, strict=True)
         ]
         limit = min(TIMED_SECONDS, seconds / (len(sizes) * (REPEATS + 1)))
         best = np.full(len(sizes), np.inf)
@@ -277,12 +274,9 @@ class Pilot:
         )
 
     def _place(self, run: Run, state: State, order: np.ndarray, first: int) -> None:
-        """Make the next draws of a Serial run those of `order` from `first` on.
-
-        Every clone counts its updates from the same number on.
-        """
+        """Make the next draws of a Serial run those of `order` from `first` on."""
         assert isinstance(run.session, SerialSession)
-        run.session.forget_rows()
+        run.session.forget_rows()  # every clone counts updates from the same one on
         state.sampler.order[:] = order
         state.sampler.cursor[0] = first
 

@@ -1,4 +1,4 @@
-"""AP-BCFW in shared memory: many threads, one v, nobody waits for a slower one.
+"""AP-BCFW in shared memory: many threads, one v, and none waits for a slower one.
 
 Appendix B of the paper, with three ways to put the work of the threads together; the
 loops are in `shared_memory`: `merge`, `rows` and `ring`, and `worker` for what they

@@ -1,7 +1,7 @@
 """The driver of a cluster: it starts everything, watches, and fetches what is there.
 
-Whoever dies is started again: a worker has nothing to lose, the server goes on from its
-last checkpoint, and the driver tells it so.
+Ray starts processes that died again: a worker has nothing to lose, and the driver tells
+the server to go on from its last checkpoint.
 """
 
 import contextlib

@@ -68,7 +68,7 @@ class TeamSession(Session):
         self.chances = [*chances.tolist(), *[1.0] * n_helpers]
 
     def lock_parts(self, count: int) -> None:
-        """Give v locks for so many rows or stripes, a cache line apart.
+        """Give v locks for `count` rows or stripes, a cache line apart.
 
         Where there are very many, some share one.
         """
