@@ -14,16 +14,26 @@ members below and by nothing else, in this order:
     session.report()
     session.close()                             always, whatever was raised before
 
-A session may use these members of the run: `problem`, `options`, `kernels` (the loops,
-compiled for the problem), `work` (memory for one thread of them), `crew` (`size`
-threads), `certifier.rate` (oracle calls of one thread per second), and `state`, whose
-x, v and counts it moves. A session that is long at work calls `run.pulse()` every few
-hundredths of a second and comes back when that is true; before, it writes the oracle
-calls that `state` does not count yet to `run.live_calls`. What fails without being a
-fault of the problem goes to `run.fail(error)`.
+What a session moves is `run.state`: x in `blocks`, as `problem.store` keeps it, and
+v in `shared`, which always fits x. It draws blocks with `sampler` and `rng`, counts
+every update and every oracle call, and notes the block that it is at, so that an error
+can name it. It may also use
 
-To add an engine, subclass both here, and add a row to the matrix of `test_engines`.
-`serial` is the simplest example.
+    run.problem, run.options
+    run.kernels          the loops, compiled for the problem, or in plain Python
+    run.work             scratch memory for one thread of them
+    run.crew             threads, `size` of them
+    run.certifier.rate   oracle calls of one thread per second, as a check found
+    run.live_calls       where it writes the calls that `state` does not count yet
+    run.pulse()          to be called about every 50 ms where `advance` takes longer;
+                         it calls the user's callback, and is true when it is time to
+                         come back
+    run.is_interrupted   whether Ctrl-C was pressed
+    run.fail(error)      raises `error` when `advance` is back, as no fault of the
+                         problem; what `advance` raises itself is taken for one
+
+To add an engine, subclass both classes, and add a row to the matrix of `test_engines`.
+`serial` is the simplest example, `test_engine_contract` has one in plain Python.
 """
 # ruff: noqa: B027 - an empty method is a default, not one to be written
 
@@ -79,11 +89,11 @@ class Session(ABC):
     def advance(self, run: "Run", calls: int) -> Exit:
         """Make about `calls` oracle calls; return why it ended.
 
-        DONE: the calls are made, or `run.pulse()` was true. GROW: the store needs
-        room; it comes back for the rest. ABANDONED: there is nothing left to wait for.
-        NOT_A_NUMBER, INFEASIBLE: the run raises an OracleError for the block at
-        `state`'s mark. A reproducible engine makes whole updates only, and no more
-        than asked for.
+        DONE: the calls are made, or `run.pulse()` was true. GROW: the store is full;
+        the run makes room, and calls again. ABANDONED: no worker is left, and the run
+        ends. NOT_A_NUMBER, INFEASIBLE: the run raises an OracleError, which names the
+        block that `state` was at. A reproducible engine makes `calls` calls exactly,
+        in whole updates, unless the store is full; `calls` is a multiple of their size.
         """
 
     def fetch(self, run: "Run") -> None:
