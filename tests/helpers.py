@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 import wolfpack
-from wolfpack.engines.serial import GROW
 from wolfpack.run.loop import Run
 from wolfpack.solve import _validate
 from wolfpack.state import State
@@ -158,7 +157,6 @@ def advance(run, updates=1):
     until = run.state.n_updates + updates
     while run.state.n_updates < until:
         calls = (until - run.state.n_updates) * run.options.batch_size
-        if run.engine.advance(run, calls) == GROW:
-            grow = run.problem.store.grow
-            run.state.blocks = grow(run.state.blocks, run.options.batch_size)
-    return run.scratch.chosen.copy(), run.scratch.atoms.copy()
+        run.settle(run.session.advance(run, calls))
+    scratch = getattr(run.session, "scratch", None)  # of Serial
+    return scratch and (scratch.chosen.copy(), scratch.atoms.copy())

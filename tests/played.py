@@ -26,7 +26,7 @@ def from_file(path):
         contains=spy.contains,
         scale=0.5 * d * 0.09,
         name="from a file",
-        checked=True,
+        trusted=True,
     ).made_by(from_file, path)
 
 

@@ -114,7 +114,7 @@ def make(n=40, d=5, m=3, seed=0, spread=0.3):
         scale=0.5 * float(np.square(data.b).sum()),
         finish=lambda shared: shared.copy(),
         name="spy",
-        checked=True,
+        trusted=True,
     )
 
 

@@ -10,7 +10,6 @@ from test_serial import ALPHA, Chain, Lasso, Simplices, close
 from wolfpack import Delayed, OracleError, Serial, Status, solve
 from wolfpack.delays import Delays, constant, empirical, geometric, pareto, poisson
 from wolfpack.engines.late import backlog
-from wolfpack.engines.serial import GROW
 from wolfpack.state import State
 
 CASES = {kind.__name__: kind for kind in (Lasso, Chain, Simplices)}
@@ -64,9 +63,7 @@ def advance(run, updates=1):
     until = run.state.n_updates + updates
     while run.state.n_updates < until:
         calls = (until - run.state.n_updates) * run.options.batch_size
-        if run.engine.advance(run, calls) == GROW:
-            grow = run.problem.store.grow
-            run.state.blocks = grow(run.state.blocks, run.options.batch_size)
+        run.settle(run.session.advance(run, calls))
 
 
 def late_update(case, run, past, k, messages, rule):
@@ -75,7 +72,7 @@ def late_update(case, run, past, k, messages, rule):
     After a line search two corners may be equally good: which one the loop took is read
     from its desk, that it is a good one for the iterate of so long ago is checked.
     """
-    x, tau, desk = past[k], run.options.batch_size, run.scratch.desk
+    x, tau, desk = past[k], run.options.batch_size, run.session.desk
     used = [(i, late) for i, late in messages if 2 * late <= k]
     blocks = [i for i, _ in used]
     assert desk.chosen[: desk.count[0]].tolist() == blocks
@@ -107,7 +104,7 @@ def test_every_past_iterate_kept(case, tau, rule, delay, monkeypatch):
         close(case.v(run.state.shared), case.dense.v(x), 50 * case.tolerance)
     assert run.state.n_updates == 60
     assert run.state.n_oracle_calls == 60 * tau
-    report = run.scratch.report()
+    report = run.session.report()
     assert report["n_dropped"] == 60 * tau - len(used) > 0
     assert report["n_collisions"] == report["n_lost"] == 0
     assert report["delay"].mean == pytest.approx(np.mean(used))
@@ -125,10 +122,10 @@ def test_without_delay_it_is_serial(case, tau, rule):
         begin(case.problem, tau, rule),
     )
     advance(late, 40)
-    serial.engine.advance(serial, 40 * tau)
+    serial.session.advance(serial, 40 * tau)
     close(late.state.shared, serial.state.shared, 50 * case.tolerance)
-    assert late.scratch.report()["delay"].maximum == 0
-    assert late.scratch.report()["n_dropped"] == 0
+    assert late.session.report()["delay"].maximum == 0
+    assert late.session.report()["n_dropped"] == 0
 
 
 def test_exact_steps_come_late_too(lasso, monkeypatch):
@@ -194,7 +191,7 @@ def test_slices_leave_no_mark(lasso, tau, monkeypatch):
     how |= {"engine": Delayed(pareto(10))}
     whole = solve(lasso.problem, **how)
     beats = []
-    monkeypatch.setattr("wolfpack.run.loop.BEAT_SECONDS", 0.0)
+    monkeypatch.setattr("wolfpack.run.journal.BEAT_SECONDS", 0.0)
     monkeypatch.setattr("wolfpack.run.schedule.SLICE_SECONDS", 1e-6)
     sliced = solve(lasso.problem, callback=beats.append, max_seconds=60, **how)
     assert sum(not event.checked for event in beats) > 100
@@ -226,7 +223,7 @@ def test_the_average_counts_updates_that_moved_nothing(case, tau):
         total = total + k * case.v(run.state.shared)
     mean = case.v(run.state.averaged())
     close(mean, 2 / (40 * 41) * total, 100 * case.tolerance)
-    assert run.scratch.report()["n_dropped"] > 0
+    assert run.session.report()["n_dropped"] > 0
 
 
 @pytest.mark.parametrize("tau", [1, 3])
@@ -278,7 +275,7 @@ def test_a_resumed_run_begins_with_nothing_on_its_way(lasso, monkeypatch):
         past[k + 1], _ = update(lasso.dense, past[k], [i], [corner], "line", k)
         for z, expected in zip(lasso.x(run.state), past[k + 1], strict=True):
             close(z, expected, 1e-9)
-    assert run.scratch.report()["delay"].maximum == 20
+    assert run.session.report()["delay"].maximum == 20
     more = solve(lasso.problem, start=first.state, max_epochs=30, **how)
     assert more.n_updates == 30 * 8
     assert more.n_dropped == 0
@@ -302,11 +299,11 @@ def test_only_atoms_that_wait_are_kept(lasso, delay, room):
     """About as many as the mean delay, not one for each past version."""
     run = begin_run(lasso.problem, delay)
     advance(run, 20_000)
-    assert len(run.scratch.backlog.atoms) <= room
+    assert len(run.session.backlog.atoms) <= room
     # And no draws but those of updates that may read the current v.
-    assert run.scratch.backlog.reads.size <= 2 * 20_000 + 2 * backlog.CHUNK
+    assert run.session.backlog.reads.size <= 2 * 20_000 + 2 * backlog.CHUNK
     if delay.maximum < 1000:
-        assert run.scratch.backlog.reads.size <= 3 * backlog.CHUNK
+        assert run.session.backlog.reads.size <= 3 * backlog.CHUNK
 
 
 def test_too_long_a_memory_is_refused_in_a_sentence(lasso, monkeypatch):

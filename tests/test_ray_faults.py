@@ -96,7 +96,7 @@ def test_it_survives_the_death_of_worker_and_server(local, monkeypatch):
     monkeypatch.setattr(RaySession, "_begin", note)
     survive([WORKER, SERVER, WORKER], seconds=1.5, limit=100, n=500)
     assert len(sessions) == 2
-    assert sessions[0].born > 0
+    assert sessions[0].restarted_at > 0
 
 
 @pytest.mark.slow

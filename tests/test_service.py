@@ -8,6 +8,7 @@ import pytest
 import spy
 
 import wolfpack
+from wolfpack.engines.cluster.chunk_size import choose_chunk, choose_tau
 from wolfpack.engines.cluster.messages import (
     Chunk,
     Format,
@@ -17,7 +18,6 @@ from wolfpack.engines.cluster.messages import (
     read_words,
 )
 from wolfpack.engines.cluster.service import Service
-from wolfpack.engines.cluster.sizes import choose_chunk, choose_tau
 from wolfpack.engines.serial import DONE, INFEASIBLE, NOT_A_NUMBER
 from wolfpack.engines.shared_memory.worker import COLLISIONS, DROPPED, HISTOGRAM, LOST
 from wolfpack.solve import _validate

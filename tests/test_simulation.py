@@ -14,7 +14,6 @@ import wolfpack
 from wolfpack import Delayed, OracleError, Serial, Status, solve, theory
 from wolfpack.delays import Workers
 from wolfpack.engines.late.simulation import GONE
-from wolfpack.engines.serial import GROW
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +37,7 @@ def begin_run(problem, workers, tau, step="line"):
 def advance(run, calls=1):
     until = run.state.n_oracle_calls + calls
     while run.state.n_oracle_calls < until:
-        if run.engine.advance(run, until - run.state.n_oracle_calls) == GROW:
-            grow = run.problem.store.grow
-            run.state.blocks = grow(run.state.blocks, run.options.batch_size)
+        run.settle(run.session.advance(run, until - run.state.n_oracle_calls))
 
 
 # Event by event.
@@ -165,7 +162,7 @@ def test_event_by_event(kind, name, tau):
     case, workers = kind(), CLUSTERS[name]
     run = begin_run(case.problem, workers, tau)
     other = Cluster(case, workers, tau, np.random.default_rng(3))
-    desk = run.scratch.desk
+    desk = run.session.desk
     past = [case.x(run.state)]
     for _ in range(150 if kind is Lasso else 60):
         chosen, atoms = desk.chosen.tolist(), desk.atoms.copy()
@@ -181,10 +178,10 @@ def test_event_by_event(kind, name, tau):
             past.append(case.x(run.state))
             for z, expected in zip(past[-1], x, strict=True):
                 close(z, expected, 50 * case.tolerance)
-        assert run.scratch.clock == pytest.approx(other.now, rel=1e-12)
+        assert run.session.clock == pytest.approx(other.now, rel=1e-12)
         assert run.state.n_updates == other.k
         close(case.v(run.state.shared), case.dense.v(past[-1]), 50 * case.tolerance)
-    report = run.scratch.report()
+    report = run.session.report()
     assert report["n_lost"] == other.n_lost
     assert report["n_dropped"] == other.n_dropped
     assert report["n_collisions"] == other.n_collisions
@@ -295,8 +292,8 @@ def test_who_comes_late_and_who_goes(problem):
     for calls, seconds in ((40, 10), (120, 20), (140, 30)):
         run = begin_run(problem, workers, 1)
         advance(run, calls)
-        assert run.scratch.clock == pytest.approx(seconds)
-    utilisation = run.scratch.report()["simulated"].worker_utilisation
+        assert run.session.clock == pytest.approx(seconds)
+    utilisation = run.session.report()["simulated"].worker_utilisation
     assert utilisation == 1.0
 
 
@@ -322,17 +319,17 @@ def test_who_fails_before_a_full_queue_sends_nothing(problem):
     )
     run = begin_run(problem, workers, 1)
     advance(run, 1)
-    assert run.scratch.clock == 1.0
+    assert run.session.clock == 1.0
     advance(run, 1)
-    assert run.scratch.clock == 11.0
-    report = run.scratch.report()["simulated"]
+    assert run.session.clock == 11.0
+    report = run.session.report()["simulated"]
     # At 1 all have solved. One message is taken, one waits, one worker stands; what
     # stands at 5 goes. Worker 0 solves again by 2 and stands, too.
     assert report.server_utilisation == pytest.approx(1.0, abs=0.1)
     for calls in range(3, 8):
         advance(run, 1)
-        assert run.scratch.clock == pytest.approx(10.0 * (calls - 1) + 1.0)
-    assert (run.scratch.cluster.doing[1:] == GONE).all()
+        assert run.session.clock == pytest.approx(10.0 * (calls - 1) + 1.0)
+    assert (run.session.cluster.doing[1:] == GONE).all()
 
 
 def test_a_queue_of_one(problem):
@@ -365,7 +362,7 @@ def test_the_same_seed_gives_the_same_bits(kind, monkeypatch):
     same(first, solve(problem, rng=5, **how))
     other = solve(problem, rng=6, **how)
     assert not np.array_equal(first.state.shared, other.state.shared)
-    monkeypatch.setattr("wolfpack.run.loop.BEAT_SECONDS", 0.0)
+    monkeypatch.setattr("wolfpack.run.journal.BEAT_SECONDS", 0.0)
     monkeypatch.setattr("wolfpack.run.schedule.SLICE_SECONDS", 1e-6)
     beats = []
     same(first, solve(problem, rng=5, callback=beats.append, max_seconds=60, **how))
@@ -397,9 +394,9 @@ def test_more_workers_take_less_time_to_the_gap(problem):
 
 
 def test_one_block_a_worker_by_default(problem):
-    assert Delayed(workers=Workers(7)).unit(None, 99) == 7
-    assert Delayed(workers=Workers(700)).unit(None, 99) == 99
-    assert Delayed(workers=Workers(7)).unit(3, 99) == 3
+    assert Delayed(workers=Workers(7)).blocks_per_update(None, 99) == 7
+    assert Delayed(workers=Workers(700)).blocks_per_update(None, 99) == 99
+    assert Delayed(workers=Workers(7)).blocks_per_update(3, 99) == 3
     result = simulate(problem, Workers(300), epochs=30)
     assert result.n_updates > 2
     assert result.n_collisions > 0

@@ -15,7 +15,7 @@ from helpers import random_chains
 
 import wolfpack
 from wolfpack import OracleError, Status, solve
-from wolfpack.run.loop import Run
+from wolfpack.run import stopping
 
 rng = np.random.default_rng(0)
 Y = rng.normal(size=(21, 2)).cumsum(axis=0)  # 20 blocks
@@ -158,9 +158,9 @@ def test_who_falls_back_to_a_checkpoint_is_not_idle():
         for epoch, objective in ((0, 9), (50, 3), (60, 2), (95, 6), (105, 5))
     ]
 
-    def is_idle(born):
-        run: Any = SimpleNamespace(trace=trace, scratch=SimpleNamespace(born=born))
-        return Run._is_idle(run, trace[-1])
+    def is_idle(restarted_at):
+        session: Any = SimpleNamespace(patience=0.0, restarted_at=restarted_at)
+        return stopping.is_idle(trace, session)
 
     assert is_idle(-1)  # 5 is no gain over 2
     assert not is_idle(80)

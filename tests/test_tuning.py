@@ -99,5 +99,5 @@ def test_the_longer_a_subproblem_takes_the_fewer_it_starts_with(
     engine = Threads(2)
     run = begin_run(spy.make(n=100), None, engine=engine)
     run.certifier.rate = calls_per_second
-    engine.advance(run, 0)
-    assert run.scratch.batch == batch
+    run.session.begin(run, 1)
+    assert run.session.batch == batch

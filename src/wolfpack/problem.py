@@ -139,7 +139,7 @@ class Problem:
     scale: float = 1.0
     finish: Callable[[np.ndarray], Any] | None = None
     name: str = "problem"
-    checked: bool = field(default=False, repr=False)
+    trusted: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         """Make the type of `data` one that every process knows, if it is compiled."""
@@ -217,7 +217,10 @@ class Problem:
         names |= {name: getattr(self, name) or _stub(name) for name in OPTIONAL}
         names |= {slot.__name__: getattr(store, slot.__name__) for slot in slots.STORE}
         if self.prepare is None:
-            names["prepare"], names["spread"] = store.default_prepare, store.default_spread
+            names["prepare"], names["spread"] = (
+                store.default_prepare,
+                store.default_spread,
+            )
         return names | {
             "HAS_CURVATURE": self.curvature is not None,
             "HAS_VALUE": self.value is not None,

@@ -4,31 +4,30 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 from numba.core.event import install_timer
 
 from wolfpack.checks.inputs import is_number
 from wolfpack.checks.problem import check_scale
-from wolfpack.engines.delayed import Delayed
-from wolfpack.engines.ray import Ray
-from wolfpack.engines.serial import Plan, Serial
-from wolfpack.engines.sync import Sync
-from wolfpack.engines.threads import Threads
+from wolfpack.engines.base import Engine
+from wolfpack.engines.serial import Serial
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result
 from wolfpack.run.interrupt import Held, Interrupt
-from wolfpack.run.loop import Options, Run
+from wolfpack.run.loop import Run
+from wolfpack.run.options import Options
 from wolfpack.state import State
 from wolfpack.update import sampling as samplers
+from wolfpack.update.plan import Plan
 from wolfpack.update.steps import CONSTANT, LINE, OPEN_LOOP
 
 
 def solve(
     problem: Problem,
     *,
-    engine: Serial | Threads | Sync | Delayed | Ray | None = None,
+    engine: Engine | None = None,
     batch_size: int | Literal["auto"] | None = None,
     step: Literal["line", "open-loop", "exact"] | float = "line",
     sampling: Literal["uniform", "permutation", "gap"] = "uniform",
@@ -47,8 +46,9 @@ def solve(
     ----------
     problem : Problem
         What to minimise.
-    engine : Serial, Threads, Sync, Delayed or Ray, optional
-        Who runs it. Default: `Serial()`; `Threads()` uses all cores.
+    engine : Engine, optional
+        Who runs it: `Serial`, `Threads`, `Sync`, `Delayed`, `Ray`, or one of your own
+        (`wolfpack.engines.base`). Default: `Serial()`; `Threads()` uses all cores.
     batch_size : int, "auto" or None
         Blocks per update, tau in the paper: 1 is BCFW, n batch Frank-Wolfe. Both "auto"
         and None adapt it to what is measured where `Threads` merge, and are 1 with
@@ -117,13 +117,14 @@ def solve(
         raise TypeError(f"problem must be a Problem, but is a {given}.")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function of an Event, not {callback!r}.")
-    if engine is not None and not hasattr(engine, "advance"):
+    if engine is not None and not isinstance(engine, Engine):
         raise TypeError(f"engine must be an engine like Serial(), not {engine!r}.")
     check_scale(problem)
-    spent = 0.0 if problem.checked else _check(problem)
+    spent = 0.0 if problem.trusted else _check(problem)
     engine = Serial() if engine is None else engine
     if isinstance(batch_size, str) and batch_size == "auto":
-        batch_size = _choose_batch(problem, engine, rng)
+        seed = rng if _is_int(rng) else None
+        batch_size = engine.auto_batch_size(problem, seed)
     options = _validate(
         problem, batch_size, step, sampling, averaging, tol, max_epochs, max_seconds,
         check_every, engine,
@@ -204,26 +205,11 @@ def _validate(
     limit = math.inf if max_seconds is None else max_seconds
     asked = None if batch_size is None else int(batch_size)
     options = Options(
-        engine.unit(asked, n), asked, bool(averaging), sampling, step, plan, tol,
-        max_epochs, limit, check_every,
+        engine.blocks_per_update(asked, n), asked, bool(averaging), sampling, step,
+        plan, tol, max_epochs, limit, check_every,
     )  # fmt: skip
     engine.refuse(problem, options)
     return options
-
-
-def _choose_batch(problem: Problem, engine: Any, rng: Any) -> int | None:
-    """Return what "auto" stands for; None where the engine adapts, or has no choice."""
-    if isinstance(engine, Sync):
-        raise ValueError(
-            "Sync gives the same bits each time, and batch_size='auto' decides by the "
-            "clock; give a number (suggest_batch_size finds one), or use Threads()."
-        )
-    if not isinstance(engine, Threads) or engine.mode != "server":
-        return None
-    from wolfpack.advice import suggest_batch_size
-
-    seed = rng if _is_int(rng) else None
-    return int(suggest_batch_size(problem, engine=engine, seconds=1.0, rng=seed))
 
 
 def _generator(rng: np.random.Generator | int | None) -> np.random.Generator:
@@ -239,5 +225,5 @@ def _generator(rng: np.random.Generator | int | None) -> np.random.Generator:
         ) from None
 
 
-def _is_int(x) -> bool:
+def _is_int(x) -> TypeGuard[int]:
     return isinstance(x, int | np.integer) and not isinstance(x, bool)

@@ -177,6 +177,10 @@ class State:
         if mean is not None and not np.isfinite(evaluate(problem.data, mean)):
             raise StateError("the average of start is too large for its objective.")
 
+    def forget_gaps(self) -> None:
+        """Begin the running estimate of the gap anew."""
+        self.progress.gap_sum = self.progress.gaps_seen = 0.0
+
     def averaged(self) -> np.ndarray | None:
         """Return the weighted average of v over the run, if it is kept."""
         k = self.n_updates
@@ -248,7 +252,7 @@ def _check_point(problem: Problem, blocks: Any, start: State) -> None:
     """
     has_contains, is_vector = problem.contains is not None, problem.offsets is None
     if start.from_file:
-        trusted = has_contains and (problem.checked or is_vector)
+        trusted = has_contains and (problem.trusted or is_vector)
     else:
         same = start.fingerprint == problem.fingerprint
         trusted = has_contains or is_vector or same

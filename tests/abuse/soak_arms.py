@@ -123,7 +123,7 @@ def arm(problem):
     integers = problem.start.dtype.kind in "iu"
     bad = np.array([255, 0] if integers else [1e6, np.nan], problem.start.dtype)
     data = Armed(problem.data, np.zeros(problem.n_blocks, np.int64), np.zeros(4), bad)
-    armed = dataclasses.replace(problem, data=data, checked=True, **functions)
+    armed = dataclasses.replace(problem, data=data, trusted=True, **functions)
     assert armed.fingerprint  # kept from now on: it must not depend on the fault
     return armed
 

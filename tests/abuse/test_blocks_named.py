@@ -35,7 +35,7 @@ def make(fault, after):
     problem = wolfpack.from_blocks(
         np.full((N, M), 1 / M), gradient, wolfpack.simplex(), quadratic=True
     )
-    return dataclasses.replace(problem, checked=True)
+    return dataclasses.replace(problem, trusted=True)
 
 
 def boom(found, x, i):

@@ -7,7 +7,7 @@ The model behind `suggest_batch_size` is one formula,
 a: seconds of one block's step, shared by T workers. b: seconds of one exchange of v, a
 joint update or merge, which tau blocks share. Both are fitted to the engine's own
 oracle calls per second on this machine. coupling(tau): what a joint update of tau
-blocks is worth, in updates of one block, over tau (`_pilot`); it stands for the number
+blocks is worth, in updates of one block, over tau (`pilot`); it stands for the number
 of oracle calls that a given gap takes. So the model knows nothing of stragglers, of
 delays other than tau itself, and of how the coupling changes after the pilot's last
 point.
@@ -24,6 +24,7 @@ from scipy.optimize import nnls
 
 from wolfpack.advice.pilot import Pilot, Way
 from wolfpack.engines.serial import Serial
+from wolfpack.engines.shared_memory import merge, rows
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads, count_cores
 from wolfpack.problem import Problem
@@ -152,7 +153,7 @@ def suggest_batch_size(
         "batch_sizes": taus,
         "coupling": coupling,
     }
-    fixed = _fixed(team, problem, T)
+    fixed = _fixed(team, way, T)
     if fixed is not None:
         unknown = np.full(len(taus), math.nan)
         return Advice(*fixed, merge_seconds=math.nan, relative_time=unknown, **found)
@@ -162,8 +163,8 @@ def suggest_batch_size(
     times /= times.min()
     good = taus[times <= 1.0 + WITHIN]
     tau = int(good[len(good) // 2])
-    merge = b * T if way == "merge" else b  # T workers merge at the same time
-    advice = Advice(tau, "", merge_seconds=merge, relative_time=times, **found)
+    shared = b * T if way == "merge" else b  # T workers merge at the same time
+    advice = Advice(tau, "", merge_seconds=shared, relative_time=times, **found)
     return dataclasses.replace(advice, reason=_explain(advice, a))
 
 
@@ -185,7 +186,7 @@ def _validate(problem: Any, n_workers: Any, engine: Any, seconds: Any) -> Any:
         engine = Threads(n_workers)
     elif n_workers is not None and not isinstance(engine, Serial):
         engine = dataclasses.replace(engine, n_workers=n_workers)
-    if not problem.checked:
+    if not problem.trusted:
         problem.check()
     if engine.size > 1 and not problem.kernels().compiled:
         raise ValueError(
@@ -197,24 +198,22 @@ def _validate(problem: Any, n_workers: Any, engine: Any, seconds: Any) -> Any:
 
 def _way(engine: Any, problem: Problem) -> Way:
     """Return how the engine moves blocks together."""
-    alone = not isinstance(engine, Threads) or engine.size == 1
-    if alone or engine.mode == "server":
+    if engine.size == 1:
         return "joint"
-    direct = problem.touched is not None or engine.mode == "lock-free"
-    return "direct" if direct else "merge"
+    ways: dict[Any, Way] = {merge: "merge", rows: "direct"}
+    return ways.get(engine.loops(problem)[0], "joint")
 
 
-def _fixed(engine: Any, problem: Problem, n_workers: int) -> tuple[int, str] | None:
+def _fixed(engine: Any, way: Way, n_workers: int) -> tuple[int, str] | None:
     """Return the only sensible tau and why, where there is nothing to choose."""
     if n_workers == 1:
         return 1, (
             "tau = 1: one worker gains nothing by gathering blocks, and steps of one "
             "block make the most of each oracle call."
         )
-    if isinstance(engine, Threads) and engine.mode == "lock-free":
+    if way == "direct" and engine.mode == "lock-free":
         return 1, "tau = 1: lock-free workers move one block at a time."
-    direct = isinstance(engine, Threads) and engine.mode == "merge"
-    if direct and problem.touched is not None:
+    if way == "direct":
         return n_workers, (
             f"tau = {n_workers}, one block a worker: blocks touch few rows of v here, "
             "so workers write into v directly, and never gather blocks."

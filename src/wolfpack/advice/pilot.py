@@ -13,28 +13,29 @@ taken from the blocks that moved, in double precision, and averaged over rounds.
 
 import dataclasses
 import time
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
 from wolfpack.advice.along import Along
-from wolfpack.engines.serial import GROW, Scratch, Serial
+from wolfpack.engines.base import Engine
+from wolfpack.engines.serial import Serial, SerialSession
 from wolfpack.kernels.memory import copy
 from wolfpack.problem import Problem
-from wolfpack.run.loop import Options, Run
+from wolfpack.run.loop import Run
+from wolfpack.run.options import Options
 from wolfpack.solve import _validate
 from wolfpack.state import State
 from wolfpack.update import sampling
 
 ROUNDS = 12  # of draws, at most, at each point
-PASSES = (0, 1, 8)  # after so many the coupling is measured, if f still falls
+PASSES = (0, 1, 8)  # after which the coupling is measured, if f still falls
 STEPS_A_PASS = 8  # between two looks at the clock
 TIMED_SECONDS, REPEATS = 0.03, 5
 # A run is over when a pass gains less than this part of the whole fall so far.
 OVER = 1e-4
 ENOUGH = 0.999  # of a joint update's fall, for single updates to be as good
-
 
 # How blocks move together: all by one gamma; or a share a worker, one after the other,
 # merged by a search; or each by its own gamma, found at the same v.
@@ -64,20 +65,19 @@ class Pilot:
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         self.problem, self.rng = problem, rng
         self.along = Along(problem)
-        options = self._options(Serial(), 1)
+        options = self._options(Serial(), 1, "permutation")
         state = State.begin(problem, options, rng)
         self.serial = Run(problem, Serial(), state, options, None)
-        self.point = Point(
-            state, self.along.image(state, range(problem.n_blocks))[0], 0.0
-        )
+        exact, _ = self.along.image(state, range(problem.n_blocks))
+        self.point = Point(state, exact, 0.0)
         self.step_seconds = np.nan
-        self._runs: dict[int, Run] = {}  # of so many blocks an update
+        self._runs: dict[int, Run] = {}  # by blocks of an update
 
-    def _options(self, engine: Any, batch_size: int) -> Options:
-        # Serial walks through an order that is laid out for it, see `_place`.
-        way = "permutation" if isinstance(engine, Serial) else "uniform"
+    def _options(
+        self, engine: Engine, batch_size: int, sampling: str = "uniform"
+    ) -> Options:
         return _validate(
-            self.problem, batch_size, "line", way, False, 0.0, np.inf, None, None,
+            self.problem, batch_size, "line", sampling, False, 0.0, np.inf, None, None,
             engine,
         )  # fmt: skip
 
@@ -167,11 +167,11 @@ class Pilot:
     def _one_by_one(
         self, point: Point, order: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
-        """Return how far f falls by so many updates of one block each."""
+        """Return how far f falls by each of `counts` updates of one block."""
         state, falls, done = self._clone(point.state), [], 0
         change, linear = np.zeros_like(point.exact), 0.0
         for count in counts:
-            self._place(state, order, done)
+            self._place(self.serial, state, order, done)
             self._advance(self.serial, state, count - done)
             more, rise = self.along.change(point.state, state, order[done:count])
             change, linear, done = change + more, linear + rise, count
@@ -184,7 +184,7 @@ class Pilot:
         for t in range(count):
             state.shared[...] = point.exact
             first, last = t * batch, (t + 1) * batch
-            self._place(state, order, first)
+            self._place(self.serial, state, order, first)
             self._advance(self.serial, state, batch)
             change, linear = self.along.change(point.state, state, order[first:last])
             theta = self.along.search(exact, change, linear)
@@ -197,7 +197,7 @@ class Pilot:
         state = self._clone(point.state)
         for t in range(count * batch):
             state.shared[...] = point.exact
-            self._place(state, order, t)
+            self._place(self.serial, state, order, t)
             self._advance(self.serial, state, 1)
         blocks = order[: count * batch]
         change, linear = self.along.change(point.state, state, blocks)
@@ -207,10 +207,10 @@ class Pilot:
     def _joint(self, point: Point, order: np.ndarray, count: int, tau: int) -> float:
         """Return how far f falls by one update of tau blocks with one gamma."""
         state = self._clone(point.state, tau)
-        self._place(state, order, 0)
         if tau not in self._runs:
-            options = self._options(Serial(), tau)
+            options = self._options(Serial(), tau, "permutation")
             self._runs[tau] = Run(self.problem, Serial(), state, options, None)
+        self._place(self._runs[tau], state, order, 0)
         self._advance(self._runs[tau], state, tau)
         return self.along.fall(
             point.exact, *self.along.change(point.state, state, order[:tau])
@@ -218,18 +218,19 @@ class Pilot:
 
     # Time.
 
-    def time_calls(self, engine: Any, sizes: list[int], seconds: float) -> np.ndarray:
+    def time_calls(
+        self, engine: Engine, sizes: list[int], seconds: float
+    ) -> np.ndarray:
         """Return the seconds an oracle call takes an engine with each batch size.
 
         All of an update is counted. The sizes take turns, and the least time of each
         counts, because other programs may be running.
         """
         start = self.point.state
-        plans = [self._options(engine, tau) for tau in sizes]
         states = [self._clone(start, engine.size * tau) for tau in sizes]
         runs = [
-            Run(self.problem, engine, *both, None)
-            for both in zip(states, plans, strict=True)
+            Run(self.problem, engine, state, self._options(engine, tau), None)
+            for state, tau in zip(states, sizes, strict=True)
         ]
         limit = min(TIMED_SECONDS, seconds / (len(sizes) * (REPEATS + 1)))
         best = np.full(len(sizes), np.inf)
@@ -268,28 +269,23 @@ class Pilot:
             blocks=store.unpack(store.pack(state.blocks), offsets, room),
             shared=copy(state.shared),
             sampler=sampling.create(self.problem.n_blocks, "uniform"),
-            counts=state.counts.copy(),
-            sums=state.sums.copy(),
+            progress=state.progress.copy(),
         )
 
-    def _place(self, state: State, order: np.ndarray, first: int) -> None:
-        """Make Serial's next draws those of `order` from `first` on."""
+    def _place(self, run: Run, state: State, order: np.ndarray, first: int) -> None:
+        """Make the next draws of a Serial run those of `order` from `first` on."""
+        assert isinstance(run.session, SerialSession)
+        run.session.forget_rows()  # every clone counts updates from the same one on
         state.sampler.order[:] = order
         state.sampler.cursor[0] = first
 
     def _advance(self, run: Run, state: State, calls: int) -> None:
-        """Make so many oracle calls, or a few more."""
+        """Make `calls` oracle calls, or a few more."""
         run.state = state
-        if isinstance(run.scratch, Scratch):  # clones count from the same update on
-            run.scratch.stamps[:] = -1
         until = state.n_oracle_calls + calls
         while state.n_oracle_calls < until:
-            ended = run.engine.advance(run, int(until - state.n_oracle_calls))
-            if ended == GROW:
-                room = run.scratch.in_flight
-                state.blocks = self.problem.store.grow(state.blocks, room)
-            elif ended:
-                run._fail(ended)
+            left = int(until - state.n_oracle_calls)
+            run.settle(run.session.advance(run, left))
 
 
 def _worth(falls: Sums) -> np.ndarray:

@@ -6,23 +6,25 @@ simulated time, delays follow from how fast these are (Algorithm 1; `simulation`
 """
 
 from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from wolfpack.delays import Delays, Workers, as_delays
+from wolfpack.engines.base import Engine, Session
 from wolfpack.engines.late import backlog, simulation
-from wolfpack.engines.serial import CURRENT
 from wolfpack.engines.shared_memory.team import add_up
-from wolfpack.engines.shared_memory.worker import AT, HISTOGRAM, N_DELAYS
 from wolfpack.engines.threads import queue_size
 from wolfpack.kernels.memory import zeros
 from wolfpack.result import Simulated
-from wolfpack.update.inbox import Desk
+from wolfpack.update.inbox import Inbox
+from wolfpack.update.plan import Exit, make_tallies
 
 
 @dataclass(frozen=True)
-class Delayed:
+class Delayed(Engine):
     """Updates that come late, by a distribution or from simulated workers.
 
     One thread, and the same bits each time. A run that goes on from a saved state
@@ -67,7 +69,6 @@ class Delayed:
     workers: Workers | None = None
 
     reproducible = True
-    size = 1
 
     def __post_init__(self) -> None:
         """Refuse what cannot be simulated."""
@@ -83,7 +84,11 @@ class Delayed:
                 f"workers must be a wolfpack.delays.Workers(...), not {self.workers!r}."
             )
 
-    def unit(self, asked: int | None, n_blocks: int) -> int:
+    def loops(self, problem) -> tuple[ModuleType, ...]:
+        """Return the module of the loop."""
+        return (backlog,) if self.workers is None else (simulation,)
+
+    def blocks_per_update(self, asked: int | None, n_blocks: int) -> int:
         """Return the blocks of one update."""
         if self.workers is not None:
             return asked or min(self.workers.size, n_blocks)
@@ -97,71 +102,71 @@ class Delayed:
                 f"not {options.sampling!r}."
             )
 
-    def prepare(self, problem, options) -> "LateSession | SimulatedSession":
+    def session(self, problem, options) -> "LateSession | SimulatedSession":
         """Return the memory of one run."""
         if self.workers is not None:
             return SimulatedSession(problem, options, self.workers)
         return LateSession(problem, options, self.delay)
 
-    def advance(self, run, calls: int) -> int:
-        """Make updates for so many oracle calls; return why it ended."""
-        return run.scratch.advance(run, calls)
 
-
-class LateSession:
+class LateSession(Session):
     """Updates whose delays are drawn."""
 
     def __init__(self, problem, options, delays: Delays) -> None:
         self.delays, self.plan = delays, options.plan
         self.in_flight = options.batch_size
         self.patience = 4.0 * delays.mean * options.batch_size / problem.n_blocks
-        self.desk = Desk.create(problem, options.batch_size)
+        self.inbox = Inbox.create(problem, options.batch_size)
         self.backlog = backlog.Backlog.create(problem)
-        self.tally = zeros(HISTOGRAM + N_DELAYS, np.int64)
+        self.tallies = make_tallies(1)
         self.start: int | None = None
 
-    def advance(self, run, calls: int) -> int:
-        """Make updates for so many oracle calls; return why it ended."""
+    def warm_up(self, run) -> None:
+        """Choose no block and make no update, which compiles both loops."""
+        self._choose(run, 0)
+        self._run_late(run, run.state.n_updates)
+
+    def advance(self, run, calls: int) -> Exit:
+        """Make updates for `calls` oracle calls; return why it ended."""
         state, tau = run.state, self.in_flight
-        if self.start is None and calls > 0:
+        if self.start is None:
             self.start = state.n_updates
             self.backlog.marks[[backlog.FIRST, backlog.LAST]] = self.start
         until = state.n_updates + calls // tau
-        maximum = float(self.delays.maximum)
-
-        def choose(size: int) -> np.ndarray:
-            chosen = zeros(size, np.int64)
-            run.kernels.choose(self.plan, state.sampler, state.rng, tau, chosen)
-            return chosen
-
-        if calls == 0:
-            choose(0)  # compiles
-        while True:
-            try:
-                ended = run.kernels.run_late(
-                    run.problem.data, state.shared, state.blocks, state.average,
-                    self.backlog, self.desk, state.counts, state.sums, self.tally,
-                    run.work, self.plan, maximum, until,
-                )  # fmt: skip
-            finally:
-                state.counts[CURRENT] = self.tally[AT]
-            if ended != backlog.DRAW:
-                return ended
+        while (ended := self._run_late(run, until)) == Exit.DRAW:
             try:
                 self.backlog = backlog.draw_more(
-                    self.backlog, self.delays, choose, tau, self.start,
-                    state.n_updates, state.rng,
+                    self.backlog, self.delays, partial(self._choose, run), tau,
+                    self.start, state.n_updates, state.rng,
                 )  # fmt: skip
-            except MemoryError as error:
-                run._raised = error  # it is no fault of the problem
-                return backlog.DONE
+            except MemoryError as error:  # it is no fault of the problem
+                run.fail(error)
+                return Exit.DONE
+        return Exit(ended)
+
+    def _choose(self, run, size: int) -> np.ndarray:
+        """Draw `size` blocks, those of one update all different."""
+        state, chosen = run.state, zeros(size, np.int64)
+        run.kernels.choose(self.plan, state.sampler, state.rng, self.in_flight, chosen)
+        return chosen
+
+    def _run_late(self, run, until: int) -> int:
+        state = run.state
+        try:
+            return run.kernels.run_late(
+                run.problem.data, state.shared, state.blocks, state.average,
+                self.backlog, self.inbox, state.progress, self.tallies[0], run.work,
+                self.plan, float(self.delays.maximum), until,
+            )  # fmt: skip
+        finally:
+            state.progress.at = self.tallies[0].at
 
     def report(self) -> dict[str, Any]:
         """Return what a `Result` says about delays."""
-        return add_up(self.tally[None])
+        return add_up(self.tallies)
 
 
-class SimulatedSession:
+class SimulatedSession(Session):
     """Workers on a simulated clock."""
 
     def __init__(self, problem, options, workers: Workers) -> None:
@@ -173,26 +178,30 @@ class SimulatedSession:
             *workers.oracle_range, workers.message_seconds, workers.read_seconds,
             workers.take_seconds, workers.step_seconds,
         )  # fmt: skip
-        self.desk = Desk.create(problem, options.batch_size)
-        self.tally = zeros(HISTOGRAM + N_DELAYS, np.int64)
+        self.inbox = Inbox.create(problem, options.batch_size)
+        self.tallies = make_tallies(1)
 
     @property
     def clock(self) -> float:
         """The simulated time."""
         return float(self.cluster.clock[simulation.NOW])
 
-    def advance(self, run, calls: int) -> int:
-        """Let time pass for so many oracle calls; return why it ended."""
+    def warm_up(self, run) -> None:
+        """Let no time pass, which compiles the loop."""
+        self.advance(run, 0)
+
+    def advance(self, run, calls: int) -> Exit:
+        """Let time pass for `calls` oracle calls; return why it ended."""
         state = run.state
         try:
-            return run.kernels.simulate(
+            ended = run.kernels.simulate(
                 run.problem.data, state.shared, state.blocks, state.average,
-                self.cluster, self.costs, self.desk, state.rng, state.counts,
-                state.sums, self.tally, run.work, self.plan,
-                state.n_oracle_calls + calls,
+                self.cluster, self.costs, self.inbox, state.rng, state.progress,
+                self.tallies[0], run.work, self.plan, state.n_oracle_calls + calls,
             )  # fmt: skip
         finally:
-            state.counts[CURRENT] = self.tally[AT]
+            state.progress.at = self.tallies[0].at
+        return Exit(ended)
 
     def report(self) -> dict[str, Any]:
         """Return what a `Result` says about workers."""
@@ -204,7 +213,7 @@ class SimulatedSession:
         stood = clock[simulation.STOOD] + (until - self.cluster.since)[waits].sum()
         present = max(float(np.maximum(there, 0.0).sum()), 1e-300)
         return {
-            **add_up(self.tally[None]),
+            **add_up(self.tallies),
             "n_workers": T,
             "simulated": Simulated(
                 seconds=self.clock,

@@ -1,21 +1,24 @@
 """Algorithm 1 on a cluster, over Ray.
 
 The server's state machine is in `service`; the processes are the `driver`, who starts,
-watches and certifies, and the `actors`: a server and its workers.
+watches and certifies, the `server_actor`, and `worker_actor`s.
 """
 
 import os
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
+from wolfpack.engines.base import Engine
+from wolfpack.engines.cluster import service
 from wolfpack.engines.cluster.driver import RaySession
 from wolfpack.engines.threads import count_cores
 
 
 @dataclass(frozen=True)
-class Ray:
+class Ray(Engine):
     """A cluster of worker processes, on this machine or on many. Not reproducible.
 
     Parameters
@@ -90,9 +93,9 @@ class Ray:
         """The threads of the driver, which certify."""
         return count_cores()
 
-    def unit(self, asked: int | None, n_blocks: int) -> int:
-        """Return the blocks of one update."""
-        return asked or 1
+    def loops(self, problem) -> tuple[ModuleType, ...]:
+        """Return the module with the loops of server and workers."""
+        return (service,)
 
     def refuse(self, problem, options) -> None:
         """Raise if this problem cannot be solved this way."""
@@ -104,10 +107,6 @@ class Ray:
         if options.step == "exact":
             raise ValueError("Ray workers know v, not x; use step='line', not 'exact'.")
 
-    def prepare(self, problem, options) -> RaySession:
+    def session(self, problem, options) -> RaySession:
         """Return the driver's side of a run."""
         return RaySession(problem, options, self)
-
-    def advance(self, run, calls: int) -> int:
-        """Make about so many oracle calls; return why it ended."""
-        return run.scratch.advance(run, calls)

@@ -9,8 +9,11 @@ tau = |S| = 1 is BCFW, 1 < tau < n the minibatch variant, tau = n batch Frank-Wo
 comments carry the line numbers of Algorithm 1: 1-4 the server's, a-e the worker's.
 """
 
+import sys
 from dataclasses import dataclass
+from types import ModuleType
 
+from wolfpack.engines.base import Engine, Session
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.slots import HAS_CURVATURE, has_room
 from wolfpack.kernels.specialise import entry
@@ -23,7 +26,7 @@ from wolfpack.update.visit import visit
 
 
 @dataclass(frozen=True)
-class Serial:
+class Serial(Engine):
     """One thread, no delay: the readable reference, and the same bits each time.
 
     Examples
@@ -34,37 +37,50 @@ class Serial:
     """
 
     reproducible = True
-    size = 1
 
-    def unit(self, asked: int | None, n_blocks: int) -> int:
-        """Return the blocks of one update."""
-        return asked or 1
+    def loops(self, problem) -> tuple[ModuleType, ...]:
+        """Return this module: its loop is below."""
+        return (sys.modules[__name__],)
 
-    def refuse(self, problem, options) -> None:
-        """Every problem can be solved this way."""
+    def session(self, problem, options) -> "SerialSession":
+        """Return the memory of one run."""
+        return SerialSession(problem, options)
 
-    def prepare(self, problem, options):
-        """Return the scratch memory of one run."""
-        return Scratch.create(problem, options.batch_size)
 
-    def advance(self, run, calls: int) -> int:
-        """Make updates for so many oracle calls; return why it ended."""
+class SerialSession(Session):
+    """One thread, which moves `state` itself."""
+
+    def __init__(self, problem, options) -> None:
+        self.in_flight = options.batch_size
+        is_alone = options.batch_size == 1 and problem.curvature is not None
+        self.batch = Batch.create(problem, options.batch_size, is_alone)
+
+    def warm_up(self, run) -> None:
+        """Make no update, which compiles the loop."""
+        self.advance(run, 0)
+
+    def advance(self, run, calls: int) -> Exit:
+        """Make updates for `calls` oracle calls; return why it ended."""
         state, options = run.state, run.options
         until = state.n_updates + calls // options.batch_size
-        return run.kernels.run(
+        ended = run.kernels.run(
             run.problem.data,
             state.shared,
             state.blocks,
             state.average,
             state.sampler,
             state.rng,
-            state.counts,
-            state.sums,
-            run.scratch,
+            state.progress,
+            self.batch,
             run.work,
             options.plan,
             until,
         )
+        return Exit(ended)
+
+    def forget_rows(self) -> None:
+        """Forget which update met a row last, where the next one is no later."""
+        self.batch.direction.stamps[:] = -1
 
 
 @entry
@@ -103,7 +119,17 @@ def run(
             )
         else:
             gamma, _ = step_together(
-                data, shared, blocks, average, batch, tau, n_rows, linear, plan, k, False
+                data,
+                shared,
+                blocks,
+                average,
+                batch,
+                tau,
+                n_rows,
+                linear,
+                plan,
+                k,
+                False,
             )
         if not gamma >= 0.0:
             return Exit.NOT_A_NUMBER

@@ -7,15 +7,16 @@ slows it down as a whole. The loop is in `rounds`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
+from wolfpack.engines.base import Engine
 from wolfpack.engines.shared_memory import rounds
-from wolfpack.engines.shared_memory.team import Session, validate_play
-from wolfpack.engines.shared_memory.worker import WISH
+from wolfpack.engines.shared_memory.team import TeamSession, validate_play
 from wolfpack.engines.threads import count_cores
 
 
 @dataclass(frozen=True)
-class Sync:
+class Sync(Engine):
     """Threads that wait for each other at every update; the same bits each time.
 
     Parameters
@@ -62,23 +63,27 @@ class Sync:
         """The number of workers."""
         return self.n_workers or count_cores()
 
-    def unit(self, asked: int | None, n_blocks: int) -> int:
+    def loops(self, problem) -> tuple[ModuleType, ...]:
+        """Return the module of the loop."""
+        return (rounds,)
+
+    def blocks_per_update(self, asked: int | None, n_blocks: int) -> int:
         """Return the blocks of one update."""
         return asked or min(self.size, n_blocks)
 
-    def refuse(self, problem, options) -> None:
-        """Every problem can be solved this way."""
+    def auto_batch_size(self, problem, seed) -> int | None:
+        """Refuse: what is measured depends on the clock, and so would the bits."""
+        raise ValueError(
+            "Sync gives the same bits each time, and batch_size='auto' decides by the "
+            "clock; give a number (suggest_batch_size finds one), or use Threads()."
+        )
 
-    def prepare(self, problem, options) -> "SyncSession":
+    def session(self, problem, options) -> "SyncSession":
         """Return the memory of all workers."""
         return SyncSession(problem, options, self)
 
-    def advance(self, run, calls: int) -> int:
-        """Make so many oracle calls; return why it ended."""
-        return run.scratch.advance(run, calls)
 
-
-class SyncSession(Session):
+class SyncSession(TeamSession):
     """Workers that meet four times an update."""
 
     def __init__(self, problem, options, engine) -> None:
@@ -86,8 +91,9 @@ class SyncSession(Session):
         self.now = rounds.Round.create(
             problem, options.batch_size, self.n_workers, count_cores()
         )
-        self.mine = [
-            rounds.Errand.create(problem, self.now, t) for t in range(self.n_workers)
+        self.memories = [
+            rounds.RoundMemory.create(problem, self.now, t)
+            for t in range(self.n_workers)
         ]
         self.batch = -(-options.batch_size // self.n_workers)
 
@@ -98,14 +104,14 @@ class SyncSession(Session):
 
     def ask_to_stop(self) -> None:
         """End the slice soon; the leader tells all at the same meeting."""
-        self.team.control[WISH] = 1
+        self.team.wish[0] = 1
 
-    def work(self, run, t: int, duty) -> None:
+    def work(self, run, t: int, task) -> None:
         """Be worker t."""
         state = run.state
-        run.kernels.sync_worker(
+        run.kernels.round_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
-            state.average, state.sampler, state.rng, self.team, self.now, self.mine[t],
-            self.rngs[t], self.tallies[t], self.sums[t], self.works[t], self.plan, duty,
-            state.n_updates,
+            state.average, state.sampler, state.rng, self.team, self.now,
+            self.memories[t], self.rngs[t], self.tallies[t], self.works[t], self.plan,
+            task, state.n_updates,
         )  # fmt: skip

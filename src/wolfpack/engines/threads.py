@@ -1,26 +1,26 @@
-"""AP-BCFW in shared memory: many threads, one v, nobody waits for a slower one.
+"""AP-BCFW in shared memory: many threads, one v, and none waits for a slower one.
 
 Appendix B of the paper, with three ways to put the work of the threads together; the
-loops are in `merge`, `direct` and `server`, what they share in `workers`.
+loops are in `shared_memory`: `merge`, `rows` and `ring`, and `worker` for what they
+share.
 """
 
 import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Literal
 
 import numpy as np
 
-from wolfpack.engines.shared_memory import merge
-from wolfpack.engines.shared_memory import ring as server
-from wolfpack.engines.shared_memory import rows as direct
-from wolfpack.engines.shared_memory import worker as workers
-from wolfpack.engines.shared_memory.team import Session, validate_play
+from wolfpack.engines.base import Engine
+from wolfpack.engines.shared_memory import merge, ring, rows, worker
+from wolfpack.engines.shared_memory.team import TeamSession, validate_play
 from wolfpack.engines.shared_memory.tuning import SIZES, Tuner
-from wolfpack.engines.shared_memory.worker import KEPT, PROMISED
 from wolfpack.kernels.memory import zeros
-from wolfpack.update import inbox as desk
+from wolfpack.update.inbox import Inbox
+from wolfpack.update.plan import Exit
 
 MODES = ("merge", "server", "lock-free")
 # Where an automatic batch starts: with as many blocks in flight as most problems bear,
@@ -31,7 +31,7 @@ STRIPED_BYTES = 32_768
 
 
 @dataclass(frozen=True)
-class Threads:
+class Threads(Engine):
     """Threads that share v and never wait for each other. Not reproducible.
 
     Parameters
@@ -105,7 +105,17 @@ class Threads:
         """The number of workers."""
         return self.n_workers or count_cores()
 
-    def unit(self, asked: int | None, n_blocks: int) -> int:
+    def loops(self, problem) -> tuple[ModuleType, ...]:
+        """Return the module of the loop that this mode runs."""
+        if self.mode == "server":
+            return (ring,)
+        return (merge,) if self._merges(problem) else (rows,)
+
+    def _merges(self, problem) -> bool:
+        """Return whether workers have a private v each."""
+        return self.mode == "merge" and problem.touched is None
+
+    def blocks_per_update(self, asked: int | None, n_blocks: int) -> int:
         """Return the blocks of one update."""
         if self.mode == "server":
             return asked or min(self.size, n_blocks)
@@ -115,6 +125,14 @@ class Threads:
                 f"must be 1 or None, not {asked}."
             )
         return 1
+
+    def auto_batch_size(self, problem, seed: int | None) -> int | None:
+        """Make a short pilot run where a server gathers; merging adapts by itself."""
+        if self.mode != "server":
+            return None
+        from wolfpack.advice import suggest_batch_size
+
+        return int(suggest_batch_size(problem, engine=self, seconds=1.0, rng=seed))
 
     def refuse(self, problem, options) -> None:
         """Raise if this problem cannot be solved this way."""
@@ -140,17 +158,13 @@ class Threads:
                 f"{problem.name} has none here."
             )
 
-    def prepare(self, problem, options) -> Session:
+    def session(self, problem, options) -> TeamSession:
         """Return the memory of all workers."""
         if self.mode == "server":
-            return ServerSession(problem, options, self)
-        if self.mode == "merge" and problem.touched is None:
+            return RingSession(problem, options, self)
+        if self._merges(problem):
             return MergeSession(problem, options, self)
-        return DirectSession(problem, options, self)
-
-    def advance(self, run, calls: int) -> int:
-        """Make about so many oracle calls; return why it ended."""
-        return run.scratch.advance(run, calls)
+        return RowsSession(problem, options, self)
 
 
 def queue_size(n_workers: int, tau: int) -> int:
@@ -165,7 +179,7 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
-class MergeSession(Session):
+class MergeSession(TeamSession):
     """Workers with a private v each."""
 
     def __init__(self, problem, options, engine) -> None:
@@ -173,7 +187,7 @@ class MergeSession(Session):
         n_workers = min(engine.size, n if asked is None else asked)
         super().__init__(problem, options, engine, n_workers)
         most = n // self.n_workers
-        self.tuner, self.parts = None, workers.COMBS
+        self.tuner, self.parts = None, worker.COMBS
         self._made = self._spent = 0.0  # calls and seconds since it learned last
         if asked is not None:
             self.batch = asked // self.n_workers
@@ -186,91 +200,100 @@ class MergeSession(Session):
         if large and problem.quadratic and self.n_workers > 1:
             self.lock_parts(-(-problem.shared.size // merge.STRIPE))
         room = max(self.batch, most if self.tuner else 1)
-        self.mine = [merge.Mine.create(problem, room) for _ in range(self.n_workers)]
+        self.memories = [
+            merge.MergeMemory.create(problem, room) for _ in range(self.n_workers)
+        ]
+        self._blocks = self._draft = None  # a store, and the draft that belongs to it
 
-    def advance(self, run, calls: int) -> int:
-        """Make about so many oracle calls, and learn from them."""
+    def begin(self, run, calls: int) -> None:
+        """Make ready for a slice, the first one with a batch that costs little time."""
+        super().begin(run, calls)
+        if self._blocks is not run.state.blocks:
+            self._blocks = run.state.blocks
+            self._draft = self.store.make_draft(self._blocks)
         if self.tuner is not None and self.tuner.is_new:
             cheap = FIRST_SECONDS * run.certifier.rate
             self.tuner.start(min(cheap, FIRST_IN_FLIGHT // self.n_workers))
             self.batch = self.tuner.batch
+
+    def advance(self, run, calls: int) -> Exit:
+        """Make about `calls` oracle calls, and learn from them."""
         begin, before = time.perf_counter(), run.state.n_oracle_calls
         ended = super().advance(run, calls)
         self._made += run.state.n_oracle_calls - before
         self._spent += time.perf_counter() - begin
-        promised, kept = self.sums[:, PROMISED].sum(), self.sums[:, KEPT].sum()
+        promised, kept = self.tallies.promised.sum(), self.tallies.kept.sum()
         # Of few steps, too many are those of the end, when workers wait.
         if self.tuner is not None and self._made > 4 * self.in_flight and promised > 0:
             self.tuner.learn(self._made / self._spent, kept / promised)
             self.batch = self.tuner.batch
-            self.sums[:, [PROMISED, KEPT]] = 0.0
+            self.tallies.promised = self.tallies.kept = 0.0
             self._made = self._spent = 0.0
         return ended
 
-    def work(self, run, t: int, duty) -> None:
+    def work(self, run, t: int, task) -> None:
         """Be worker t."""
         state = run.state
         run.kernels.merge_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
-            self.team, self.mine[t], self.rngs[t], self.tallies[t], self.sums[t],
-            self.works[t], self.plan, duty,
+            self._draft, self.team, self.memories[t], self.rngs[t], self.tallies[t],
+            self.works[t], self.plan, task,
         )  # fmt: skip
 
 
-class DirectSession(Session):
+class RowsSession(TeamSession):
     """Workers that write into the one v."""
 
     def __init__(self, problem, options, engine) -> None:
         super().__init__(problem, options, engine, min(engine.size, problem.n_blocks))
-        self.mine = [direct.Own.create(problem) for _ in range(self.n_workers)]
+        self.memories = [rows.RowsMemory.create(problem) for _ in range(self.n_workers)]
         if engine.mode == "merge":  # Algorithm 3 draws from all, and has no locks
-            self.parts = workers.RANGES
+            self.parts = worker.RANGES
             self.lock_parts(len(problem.shared))
 
-    def work(self, run, t: int, duty) -> None:
+    def work(self, run, t: int, task) -> None:
         """Be worker t."""
         state = run.state
-        run.kernels.direct_worker(
+        run.kernels.rows_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
-            self.team, self.mine[t], self.rngs[t], self.tallies[t], self.sums[t],
-            self.works[t], self.plan, duty,
+            self.team, self.memories[t], self.rngs[t], self.tallies[t], self.works[t],
+            self.plan, task,
         )  # fmt: skip
 
 
-class ServerSession(Session):
+class RingSession(TeamSession):
     """Workers that push messages, and a server that pops them."""
 
     def __init__(self, problem, options, engine) -> None:
         super().__init__(problem, options, engine, engine.size, n_helpers=1)
         tau = self.batch = options.batch_size
-        self.workers_search = engine.line_search == "workers"
-        if self.workers_search:  # they hold their blocks until the server moved them
+        self.is_searching = engine.line_search == "workers"
+        if self.is_searching:  # they hold their blocks until the server moved them
             tau = self.batch = min(tau, problem.n_blocks)
-        self.ring = server.Ring.create(problem, queue_size(self.n_workers, tau))
-        self.desk = desk.Desk.create(problem, tau)
-        self.mine = [
+        self.ring = ring.Ring.create(problem, queue_size(self.n_workers, tau))
+        self.inbox = Inbox.create(problem, tau)
+        self.memories = [
             zeros(problem.atom_size, problem.start.dtype) for _ in range(self.n_workers)
         ]
 
     def begin(self, run, calls: int) -> None:
         """Empty the ring: what was in it when the last slice ended is solved again."""
         super().begin(run, calls)
-        ring = self.ring
-        ring.ends[:] = 0
-        ring.tickets[:: workers.APART] = np.arange(len(ring.blocks))
+        self.ring.ends[:] = 0
+        self.ring.tickets[:: worker.APART] = np.arange(len(self.ring.blocks))
 
-    def work(self, run, t: int, duty) -> None:
+    def work(self, run, t: int, task) -> None:
         """Be worker t, or, behind the last worker, the server."""
         state, data = run.state, run.problem.data
         blocks = self.store.for_worker(state.blocks)
-        tally, sums, work = self.tallies[t], self.sums[t], self.works[t]
+        tally, work = self.tallies[t], self.works[t]
         if t == self.n_workers:
             run.kernels.serve(
                 data, state.shared, blocks, state.average, self.team, self.ring,
-                self.desk, tally, sums, work, self.plan, duty,
+                self.inbox, tally, work, self.plan, task,
             )  # fmt: skip
         else:
-            run.kernels.server_worker(
-                data, state.shared, blocks, self.team, self.ring, self.mine[t],
-                self.rngs[t], tally, sums, work, self.plan, duty,
+            run.kernels.ring_worker(
+                data, state.shared, blocks, self.team, self.ring, self.memories[t],
+                self.rngs[t], tally, work, self.plan, task,
             )  # fmt: skip

@@ -169,7 +169,7 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         scale=scale,
         finish=lambda shared: unpack_weights(shared, n_features, data.n_labels),
         name="chain_ssvm",
-        checked=True,
+        trusted=True,
     ).made_by(make_problem, packed, n_rows, n_features, scale)
 
 

@@ -203,5 +203,5 @@ def make_problem(Y: np.ndarray, mean: np.ndarray, alpha: float, q: float) -> Pro
         scale=float(min(alpha * jumps, flat)) or 1.0,  # P at X = Y, and at X constant
         finish=lambda shared: shared + mean,
         name="group_fused_lasso",
-        checked=True,
+        trusted=True,
     ).made_by(make_problem, Y, mean, alpha, q)

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from wolfpack.engines.serial import CURRENT
 from wolfpack.kernels.memory import zeros
 from wolfpack.problem import Problem
 from wolfpack.result import OracleError
 from wolfpack.run.crew import Crew
+from wolfpack.run.faults import failure
 from wolfpack.state import State
 
 SLICE_SECONDS = 0.05
@@ -46,6 +46,7 @@ class Certifier:
         kernels: SimpleNamespace,
         work: tuple,
         crew: Crew | None = None,
+        oracle_sum: Callable[..., float | None] = lambda *_: None,
     ) -> None:
         self.problem, self.kernels = problem, kernels
         self.crew = Crew(1) if crew is None else crew
@@ -60,8 +61,7 @@ class Certifier:
         self.no_gaps = np.zeros(0)
         self.seconds = 0.0  # of the last certificate
         self.rate = 1.0  # oracle calls of one thread per second
-        # A cluster's way to make the pass; it may return None, and leave it to us.
-        self.oracle_sum: Callable[..., float | None] = lambda *_: None
+        self.oracle_sum = oracle_sum  # of a session: None leaves the pass to us
 
     def rebuild(self, state: State) -> tuple[np.ndarray, float]:
         """Return v0 + A x in double precision, and <c, x>."""
@@ -233,7 +233,7 @@ class Certifier:
         try:
             result = kernel(self.problem.data, *args)
         except Exception as error:
-            state.counts[CURRENT] = self.currents[t, 0]
+            state.progress.at = self.currents[t, 0]
             raise failure(self.problem, state, error) from error
         if isinstance(result, float) and math.isnan(result):
             block = int(self.currents[t, 0])
@@ -260,14 +260,3 @@ class Certifier:
 
     def _refuse(self, state: State, sentence: str, block: int = -1) -> NoReturn:
         raise OracleError(f"{self.problem.name}: {sentence}", block, state)
-
-
-def failure(problem: Problem, state: State, error: Exception) -> OracleError:
-    """Return the error that says which block was at work when `error` came."""
-    block = int(state.counts[CURRENT])
-    return OracleError(
-        f"{problem.name}: a function of the problem raised {type(error).__name__} on "
-        f"block {block}: {error}; the iterate is in this error's .state.",
-        block,
-        state,
-    )

@@ -1,4 +1,4 @@
-"""Threads that do one thing together and are all joined before anybody goes on."""
+"""Threads that do one task together, all of which end before the caller goes on."""
 
 import threading
 from collections.abc import Callable

@@ -7,7 +7,7 @@ import threading
 class Interrupt:
     """Ctrl-C as a flag, so that it never falls into the middle of an update.
 
-    Inside another one it tells that one, too: nobody hears less for a `solve` within.
+    A `solve` within another one passes on what it heard, so that both stop.
     """
 
     def __init__(self) -> None:

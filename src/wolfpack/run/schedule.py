@@ -8,20 +8,20 @@ Others are stopped by the clock, because a pass may take them less time than a c
 import math
 from collections.abc import Sequence
 
-# How often somebody may want to hear from a run; and how long one thread runs at most
-# before it looks for Ctrl-C.
+# How often a callback is called at most; and how long one thread runs at most before it
+# looks for Ctrl-C.
 BEAT_SECONDS, SLICE_SECONDS = 0.2, 0.05
-# A check is due when passes have grown by so much, or by so many: v is rebuilt then,
-# and rounding gathers in a float32 v (on OCR up to 3e-5 relative in 50 passes).
+# A check is due when the passes have grown by the factor GROWTH, or by MOST, because it
+# rebuilds v: rounding gathers in a float32 v (on OCR up to 3e-5 in 50 passes).
 GROWTH, MOST = 1.15, 50.0
-# An estimate at the goal asks for a check, but not sooner than this after the last one:
-# it may promise too much, again and again.
+# An estimate at the goal asks for a check, but not before the passes have grown by the
+# factor PAUSE, or by MOST_PAUSE: where it is too low, each check would be in vain.
 PAUSE, MOST_PAUSE = 1.03, 5.0
-# By the clock, checks take at most so much time, in parts of that of the updates; more
-# when the goal seems reached.
+# Where the clock decides, checks take at most CHECK_SHARE of the time of the updates,
+# or HOPE_SHARE when the goal seems reached.
 CHECK_SHARE, HOPE_SHARE = 0.2, 2.0
-# Threads that are woken for less than this spend a good part of it waking up; and they
-# wait for the slowest at the end of a slice, so each makes so many calls in one.
+# Threads that work for less than LEAST_SECONDS spend a good part of it waking up; and
+# all wait for the slowest at the end of a slice, so each makes LEAST_CALLS in one.
 LEAST_SECONDS, LEAST_CALLS = 0.025, 50
 
 
@@ -35,7 +35,7 @@ class Schedule:
         self.n_workers, self.clocked = engine.size, not engine.reproducible
 
     def epoch(self, calls: int) -> float:
-        """Return the passes that so many oracle calls make."""
+        """Return the passes that `calls` oracle calls make."""
         return calls / self.n_blocks
 
     def is_last(self, calls: int) -> bool:

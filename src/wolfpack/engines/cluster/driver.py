@@ -1,7 +1,7 @@
 """The driver of a cluster: it starts everything, watches, and fetches what is there.
 
-Whoever dies is started again: a worker has nothing to lose, the server goes on from its
-last checkpoint, and the driver tells it so.
+Ray starts processes that died again: a worker has nothing to lose, and the driver tells
+the server to go on from its last checkpoint.
 """
 
 import contextlib
@@ -15,15 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from wolfpack.engines.cluster import connect, lease, sizes
+from wolfpack.engines.base import Session
+from wolfpack.engines.cluster import chunk_size, connect, lease
 from wolfpack.engines.cluster.fleet import Fleet
 from wolfpack.engines.cluster.server_actor import Orders, ServerActor
-from wolfpack.engines.serial import CALLS, CURRENT, DONE, UPDATES
 from wolfpack.engines.shared_memory.team import add_up
-from wolfpack.engines.shared_memory.worker import DELAYS, DROPPED, HISTOGRAM
 from wolfpack.result import EngineError, Live, Traffic
-from wolfpack.run.certificate import failure
-from wolfpack.state import CHECKED
+from wolfpack.run.faults import failure
+from wolfpack.update.plan import Exit, make_progress, make_tallies
 
 WATCH_SECONDS = 0.03  # between two looks of the driver
 REVIVE_SECONDS = 60.0  # for a server that died to come back
@@ -33,8 +32,10 @@ ALONE_SECONDS = 0.1  # a full pass that takes the driver less is not spread
 logger = logging.getLogger("wolfpack")
 
 
-class RaySession:
+class RaySession(Session):
     """One run, as the driver sees it."""
+
+    names_the_block = True  # workers solve one block at a time, and report it
 
     def __init__(self, problem, options, engine) -> None:
         self.problem, self.options, self.engine = problem, options, engine
@@ -48,9 +49,8 @@ class RaySession:
         self.stale = False  # whether the server is ahead of run.state
         self.alone = True  # whether the driver makes certificates by itself
         self.made = np.zeros(2, np.int64)  # updates and calls that are known of
-        self.born = -1.0  # the epoch at which the server last died, and began again
-        self.sums = np.zeros(2)  # of the server's life
-        self.tallies: list[np.ndarray] = []  # of each of its lives
+        self.known: Any = make_progress()  # of the server's life
+        self.tallies = make_tallies(0)  # of each of its lives
         self.traffic: list[tuple] = []
         self.n_live, self.unsaved = 0, ""
         self.folder: tempfile.TemporaryDirectory | None = None
@@ -59,24 +59,18 @@ class RaySession:
 
     def open(self, run) -> None:
         """Start server and workers, outside all clocks."""
-        try:
-            with connect.carrying(run.state):
-                self._start(run)
-        except BaseException:
-            self.close()
-            raise
+        with connect.carrying(run.state):
+            self._start(run)
 
-    def advance(self, run, calls: int) -> int:
-        """Wait until the cluster has made so many calls; return why it ended.
+    def advance(self, run, calls: int) -> Exit:
+        """Wait until the cluster has made `calls` calls; return why it ended.
 
         It never stops for the driver, only at the last epoch.
         """
-        if calls == 0:
-            return DONE
         with connect.carrying(run.state):
             return self._advance(run, calls)
 
-    def _advance(self, run, calls: int) -> int:
+    def _advance(self, run, calls: int) -> Exit:
         assert self.fleet is not None
         before = run.state.n_oracle_calls
         until = min(before + calls, self.limit)
@@ -85,17 +79,17 @@ class RaySession:
             self._note(run, status)
             made = int(self.made[1])
             run.live_calls = made - before
-            over = status["ended"] != DONE or status["error"] is not None
+            over = status["ended"] != Exit.DONE or status["error"] is not None
             if made >= until or over or run.pulse():
                 break
             self.fleet.tend()
             time.sleep(WATCH_SECONDS)
         run.live_calls = 0
-        run.state.counts[:CHECKED] = status["counts"][:CHECKED]
+        _count(run.state, status["progress"])
         self.stale = True
         if over:
             self._fetch_what_failed(run)
-        return int(status["ended"])
+        return Exit(status["ended"])
 
     def fetch(self, run) -> None:
         """Bring x and v here, and how many updates they are made of."""
@@ -109,7 +103,7 @@ class RaySession:
         )
         state.shared = np.array(found["shared"])
         state.average = np.array(found["average"])
-        state.counts[:CHECKED] = found["counts"][:CHECKED]
+        _count(state, found["progress"])
         self._note(run, found)
         self.stale = False
 
@@ -123,23 +117,24 @@ class RaySession:
             return None
         least, fault = found
         if fault is not None:
-            state.counts[CURRENT], error = fault
+            state.progress.at, error = fault
             raise failure(self.problem, state, error) from error
         return least
 
     @property
     def live(self) -> Live:
         """How it goes, for callbacks."""
-        total = np.sum(self.tallies, axis=0)
-        count = max(int(total[HISTOGRAM:].sum()), 1)
-        return Live(self.n_live, float(total[DELAYS] / count), int(total[DROPPED]))
+        tallies = self.tallies
+        count = max(int(tallies.histogram.sum()), 1)
+        delay = float(tallies.delays.sum() / count)
+        return Live(self.n_live, delay, int(tallies.dropped.sum()))
 
     def report(self) -> dict[str, Any]:
         """Return what a `Result` says about workers."""
         messages, size, busy, lived = np.sum(self.traffic, axis=0).tolist()
         assert self.fleet is not None
         return {
-            **add_up(np.stack(self.tallies)),
+            **add_up(self.tallies),
             "n_workers": len(self.fleet.workers),
             "traffic": Traffic(
                 chunk=self.chunk,
@@ -194,7 +189,7 @@ class RaySession:
         self.fleet = Fleet(ray, self.problem, engine.n_workers, self.lease.alone)
         self.fleet.hire()
         seconds, T = self.fleet.seconds, len(self.fleet.workers)
-        self.chunk, window, self.tau = sizes.choose(
+        self.chunk, window, self.tau = chunk_size.choose(
             self.problem, engine.chunk, self.options.asked, seconds, T
         )
         self.alone = self.problem.n_blocks * seconds / engine.size < ALONE_SECONDS
@@ -205,9 +200,11 @@ class RaySession:
 
     def _note(self, run, status: dict[str, Any]) -> None:
         """Keep what is to survive the server; give the run what is new."""
-        self.made = np.maximum(self.made, status["counts"][[UPDATES, CALLS]])
-        run.state.sums += status["sums"] - self.sums
-        self.sums = np.array(status["sums"])
+        now, known, progress = status["progress"], self.known, run.state.progress
+        self.made = np.maximum(self.made, (now.updates, now.calls))
+        progress.gap_sum += now.gap_sum - known.gap_sum
+        progress.gaps_seen += now.gaps_seen - known.gaps_seen
+        self.known = now
         self.tallies[-1], self.traffic[-1] = status["tally"], status["traffic"]
         self.n_live = status["workers"]
         if status["unsaved"] != self.unsaved:
@@ -224,7 +221,7 @@ class RaySession:
         block, error = found
         if block < 0:
             raise EngineError(f"the run cannot go on: {error}.")
-        run.state.counts[CURRENT] = block
+        run.state.progress.at = block
         raise error
 
     def _begin(self, run) -> None:
@@ -245,8 +242,10 @@ class RaySession:
                 "that all machines share?"
             )
         status = self._ask("status", run)
-        self.sums = np.zeros(2)
-        self.tallies.append(status["tally"])
+        self.known = make_progress()
+        tallies = make_tallies(len(self.tallies) + 1)
+        tallies[:-1] = self.tallies
+        self.tallies = tallies
         self.traffic.append(status["traffic"])
 
     def _save_anew(self, run, wrong: str) -> None:
@@ -272,7 +271,7 @@ class RaySession:
             try:
                 call = getattr(self.server, method).remote(*args)
                 answer = connect.await_answer(
-                    self.ray, call, lambda: run._interrupt.asked
+                    self.ray, call, lambda: run.is_interrupted
                 )
             except RayActorError as error:
                 if time.monotonic() > silent + REVIVE_SECONDS:
@@ -291,6 +290,12 @@ class RaySession:
             if answer is None and method != "begin":
                 logger.warning("Ray: the server died; it goes on from its checkpoint.")
                 self._begin(run)
-                self.born = float(self.made[1] / self.problem.n_blocks)
+                self.restarted_at = float(self.made[1] / self.problem.n_blocks)
                 continue
             return answer
+
+
+def _count(state, progress) -> None:
+    """Take over how far the server is."""
+    state.progress.updates, state.progress.calls = progress.updates, progress.calls
+    state.progress.at = progress.at

@@ -123,8 +123,7 @@ class ServerActor:
             return None
         now = time.monotonic()
         return {
-            "counts": service.state.counts,
-            "sums": service.state.sums,
+            "progress": service.state.progress,
             "tally": service.tally,
             "ended": service.ended,
             "error": service.error,

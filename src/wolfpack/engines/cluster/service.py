@@ -1,7 +1,7 @@
 """The server of a cluster, apart from the network: messages in, versions of v out.
 
 Workers send chunks of messages {i, s_(i)}, all computed from one version of v. The
-service takes them one by one at its `desk`, steps whenever tau disjoint blocks are
+service takes them one by one into its `inbox`, steps whenever tau disjoint blocks are
 there, and can be saved at any time; what it was gathering is then lost, and solved
 again. After a restart from a file it has another `life`: answers to versions that were
 lost with the last one are dropped. Counts never fall: oracle calls whose result was
@@ -10,6 +10,7 @@ lost were made all the same.
 
 import os
 import secrets
+import sys
 from typing import Any
 
 import numpy as np
@@ -90,18 +91,19 @@ class Service:
         self, problem, state, plan, batch_size: int, made: tuple[int, int] = (0, 0)
     ) -> None:
         self.problem, self.state, self.plan = problem, state, plan
-        self.kernels = problem.kernels()
-        self.desk = Desk.create(problem, batch_size)
-        self.tally = zeros(HISTOGRAM + N_DELAYS, np.int64)
+        self.kernels = problem.kernels((sys.modules[__name__],))
+        self.inbox = Inbox.create(problem, batch_size)
+        self.tally = make_tallies(1)[0]
         self.work = problem.work()
         self.life = secrets.randbits(62)
         self.born = state.n_updates  # older lives had all versions up to here
         self.until = 0.0  # oracle calls, after which there is no more work
-        self.ended = DONE
+        self.ended = Exit.DONE
         self.error: tuple[int, Exception] | None = None  # and the block
-        for at, known in zip((UPDATES, CALLS), made, strict=True):
-            state.counts[at] = max(state.counts[at], known)
-        state.sums[:] = 0.0
+        progress = state.progress
+        progress.updates = max(progress.updates, made[0])
+        progress.calls = max(progress.calls, made[1])
+        state.forget_gaps()
 
     @property
     def version(self) -> int:
@@ -111,46 +113,46 @@ class Service:
     @property
     def is_open(self) -> bool:
         """Whether there is work."""
-        well = self.ended == DONE and self.error is None
+        well = self.ended == Exit.DONE and self.error is None
         return well and self.state.n_oracle_calls < self.until
 
     def take(self, chunk: Chunk) -> None:
         """Take a chunk, and step as often as it completes a minibatch.
 
-        What goes wrong is in `ended`, a code of `serial`, whose block is in
-        `state.counts`, or in `error`; there is no more work then.
+        What goes wrong is in `ended`, whose block is `state.progress.at`, or in
+        `error`; there is no more work then.
         """
         self._refuse(chunk)
         if not self.is_open:
             return
         if self.is_lost(chunk):
-            self.tally[LOST] += len(chunk.blocks)
+            self.tally.lost += len(chunk.blocks)
             return
         left = min(self.until - self.state.n_oracle_calls, len(chunk.blocks))
         chosen, atoms = chunk.blocks[: int(left)], chunk.atoms[: int(left)]
         try:
             self.ended = self._take(chosen, atoms, self._clip(chunk.version))
         except Exception as error:
-            complete = self.desk.count[0] == self.desk.chosen.size
-            block = self.tally[AT] if complete else self.state.counts[CURRENT]
+            is_stepping = self.inbox.count[0] == len(self.inbox.batch.chosen)
+            block = self.tally.at if is_stepping else self.state.progress.at
             self.fail(block, portable(error, "On the server"))
 
     def _clip(self, version: int) -> int:
         """Return a version that there has been: delays are 0 ... k + 1."""
         return max(NOWHERE[1], min(version, self.version))
 
-    def _take(self, chosen: np.ndarray, atoms: np.ndarray, version: int) -> int:
+    def _take(self, chosen: np.ndarray, atoms: np.ndarray, version: int) -> Exit:
         first, state = 0, self.state
         while True:
             ended, first = self.kernels.take_chunk(
-                self.problem.data, state.shared, state.blocks, state.average, self.desk,
-                chosen, atoms, first, version, state.counts, state.sums, self.tally,
+                self.problem.data, state.shared, state.blocks, state.average,
+                self.inbox, chosen, atoms, first, version, state.progress, self.tally,
                 self.work, self.plan,
             )  # fmt: skip
-            if ended != GROW:
-                return int(ended)
+            if ended != Exit.GROW:
+                return Exit(ended)
             grow = self.problem.store.grow
-            state.blocks = grow(state.blocks, self.desk.chosen.size)
+            state.blocks = grow(state.blocks, len(self.inbox.batch.chosen))
 
     def fail(self, block: int, error: Exception) -> None:
         """Stop because of what was raised on a block; the first one counts."""

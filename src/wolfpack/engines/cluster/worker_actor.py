@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from wolfpack.engines.cluster import service
 from wolfpack.engines.cluster.connect import fetch
 from wolfpack.engines.cluster.messages import (
     NOWHERE,
@@ -186,6 +187,6 @@ class WorkerActor:
     def _load(self, problem: list) -> None:
         if self.problem is None:
             found = fetch(problem)
-            self.kernels, self.memory = found.kernels(), found.work()
+            self.kernels, self.memory = found.kernels((service,)), found.work()
             self.outline = found.store.outline(found.start, found.offsets)
             self.problem = found

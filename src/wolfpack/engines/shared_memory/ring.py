@@ -76,7 +76,12 @@ def ring_worker(
 ):
     """Solve and push until the server stops the slice, or a worker does."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
-    team, ring, work, scratch = borrow(team), borrow(ring), borrow(work), borrow(scratch)
+    team, ring, work, scratch = (
+        borrow(team),
+        borrow(ring),
+        borrow(work),
+        borrow(scratch),
+    )
     share = 1.0
     while not is_over(team):
         if task.is_searching:
@@ -88,9 +93,7 @@ def ring_worker(
         version = load_acquire(team.version, 0)
         tally.at = i
         repeats = draw_repeats(task, rng)
-        atom, ended = find(
-            data, shared, blocks, i, scratch, work, plan.exact, repeats
-        )
+        atom, ended = find(data, shared, blocks, i, scratch, work, plan.exact, repeats)
         if ended == Exit.DONE and is_lost(task, rng, tally):
             disclaim(team, i)
             continue

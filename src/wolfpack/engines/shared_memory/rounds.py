@@ -126,13 +126,24 @@ def round_worker(
         n_rows = 0
         for j in range(first, last):
             i = batch.chosen[j]
-            memory.chosen[j - first] = i  # the leader draws anew while others still move
+            memory.chosen[j - first] = (
+                i  # the leader draws anew while others still move
+            )
             atom, gap, ended = play_visit(
                 data, shared, blocks, i, batch.atoms[j], work, plan, task, rng, tally
             )
             while ended == Exit.DONE and is_late(team, task, rng, tally):  # all wait
                 atom, gap, ended = play_visit(
-                    data, shared, blocks, i, batch.atoms[j], work, plan, task, rng, tally
+                    data,
+                    shared,
+                    blocks,
+                    i,
+                    batch.atoms[j],
+                    work,
+                    plan,
+                    task,
+                    rng,
+                    tally,
                 )
             if ended != Exit.DONE:
                 halt(team, ended, i)

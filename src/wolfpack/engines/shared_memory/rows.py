@@ -122,9 +122,7 @@ def rows_worker(data, shared, blocks, team, memory, rng, tally, work, plan, task
 
 
 @jit
-def step_in_rows(
-    data, shared, team, memory, rows, linear, bend, version, tally, plan
-):
+def step_in_rows(data, shared, team, memory, rows, linear, bend, version, tally, plan):
     """Move v along the direction; return gamma."""
     if plan.rule != LINE:
         return add_to(shared, team, memory, rows, scheduled(plan, 1, version))

@@ -1,36 +1,22 @@
 """One run of several threads: their memory, their slices, and what they counted."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 
-from wolfpack.engines.serial import CALLS, CURRENT, DONE, GAPS, SEEN, UPDATES
-from wolfpack.engines.shared_memory import worker as workers
-from wolfpack.engines.shared_memory.worker import (
-    BLOCK,
-    CALLED,
-    CURSOR,
-    DAMPING,
-    ENOUGH,
-    FAILED,
-    HALT,
-    HISTOGRAM,
-    N_CONTROL,
-    N_DELAYS,
-    N_SUMS_OF_WORKER,
-    VERSION,
-    Duty,
-    Team,
-)
+from wolfpack.engines.base import Session
+from wolfpack.engines.shared_memory import worker
+from wolfpack.engines.shared_memory.worker import Task, Team
 from wolfpack.kernels.memory import zeros
 from wolfpack.result import Delay
+from wolfpack.update.plan import Exit, make_tallies
 
 MAX_LOCKS = 2**17  # 8 MB
 
 
-class Session(ABC):
+class TeamSession(Session):
     """What `Threads` and `Sync` have in common; subclasses say what a worker does."""
 
     def __init__(
@@ -44,34 +30,24 @@ class Session(ABC):
         self.engine, self.n_workers = engine, n_workers
         self.n_threads = n_workers + n_helpers
         self.plan, self.store, self.batch = options.plan, problem.store, 1
-        self.workers_search = False
-        self.parts = workers.WHOLE
+        self.is_searching = False
+        self.parts = worker.WHOLE
         n, count = problem.n_blocks, self.n_threads
-        self.team = Team(
-            control=zeros(N_CONTROL, np.int64),
-            owners=zeros(n, np.int8),
-            gaps=np.zeros(0),
-            order=np.arange(n),
-            strides=_strides(n),
-            progress=zeros(n_workers * workers.APART, np.int64),
-            locks=zeros(0, np.int64),
-        )
+        self.team = Team.create(n, n_workers, _strides(n))
         self.works = [problem.work() for _ in range(count)]
-        self.tallies = zeros((count, HISTOGRAM + N_DELAYS), np.int64)
-        self.sums = zeros((count, N_SUMS_OF_WORKER))
-        self.sums[:, DAMPING] = 1.0
+        self.tallies = make_tallies(count)
         self.rngs: list[np.random.Generator] = []
-        self.mine: list[Any] = []
+        self.memories: list[Any] = []  # one a worker
         chances = np.broadcast_to(engine.return_probability, engine.size)[:n_workers]
         self.chances = [*chances.tolist(), *[1.0] * n_helpers]
 
     def lock_parts(self, count: int) -> None:
-        """Give v locks for so many rows or stripes, a cache line apart.
+        """Give v locks for `count` rows or stripes, a cache line apart.
 
         Where there are very many, some share one.
         """
         count = min(2 ** (count - 1).bit_length(), MAX_LOCKS)
-        locks = zeros(count * workers.APART, np.int64)
+        locks = zeros(count * worker.APART, np.int64)
         self.team = self.team._replace(locks=locks)
 
     @property
@@ -82,34 +58,41 @@ class Session(ABC):
     @property
     def bytes_per_worker(self) -> int:
         """The memory that one worker takes for itself."""
-        return _count_bytes((self.mine[0], self.works[0], self.tallies[0]))
+        return _count_bytes((self.memories[0], self.works[0], self.tallies[:1]))
 
-    def advance(self, run, calls: int) -> int:
-        """Make about so many oracle calls; return why it ended."""
+    def warm_up(self, run) -> None:
+        """Wake all threads for a slice without calls, which compiles their loops."""
+        self._slice(run, 0)
+
+    def advance(self, run, calls: int) -> Exit:
+        """Make about `calls` oracle calls; return why it ended."""
+        return self._slice(run, calls)
+
+    def _slice(self, run, calls: int) -> Exit:
         self.begin(run, calls)
-        control = self.team.control
+        team = self.team
         least, most = map(int, self.engine.oracle_repeats)
-        duties = [
-            Duty(
+        tasks = [
+            Task(
                 t, self.n_workers, self.batch, calls, (least, most), chance,
-                self.workers_search, self.parts,
+                self.is_searching, self.parts,
             )
             for t, chance in enumerate(self.chances)
         ]  # fmt: skip
 
         def work(t: int) -> None:
             try:
-                self.work(run, t, duties[t])
+                self.work(run, t, tasks[t])
             except BaseException:
-                control[BLOCK] = self.tallies[t, workers.AT]
-                control[HALT] = FAILED
+                team.block[0] = self.tallies[t].at
+                team.halt[0] = Exit.FAILED
                 raise
 
         def stop() -> None:
-            control[HALT] = FAILED
+            team.halt[0] = Exit.FAILED
 
         def pulse() -> None:
-            run.live_calls = int(control[CALLED])
+            run.live_calls = int(team.called[0])
             if run.pulse():
                 self.ask_to_stop()
 
@@ -118,43 +101,42 @@ class Session(ABC):
         finally:
             run.live_calls = 0
             self._gather(run.state)
-        ended = int(control[HALT])
-        return DONE if ended == ENOUGH else ended
+        ended = Exit(int(team.halt[0]))
+        return Exit.DONE if ended == Exit.ENOUGH else ended
 
     def begin(self, run, calls: int) -> None:
         """Make ready for a slice."""
-        state, control = run.state, self.team.control
+        state, team = run.state, self.team
         if not self.rngs:
             self.rngs = state.rng.spawn(self.n_threads)
-            control[VERSION] = state.n_updates
-            self.rngs[0].shuffle(self.team.order)
-        version, cursor = control[VERSION], control[CURSOR]
-        control[:] = 0
-        control[VERSION], control[CURSOR] = version, cursor
-        control[HALT] = ENOUGH if calls == 0 else 0
-        self.team.owners[:] = 0
+            team.version[0] = state.n_updates
+            self.rngs[0].shuffle(team.order)
+        for word in (team.wish, team.called, team.lock, team.pool, team.block):
+            word[0] = 0
+        team.halt[0] = Exit.ENOUGH if calls == 0 else 0
+        team.owners[:] = 0
         gaps = state.sampler.gaps
         if gaps.size:
             self.team = self.team._replace(gaps=gaps)
-            self.sums[:, workers.MEAN_GAP] = gaps.mean()
+            self.tallies.mean_gap = gaps.mean()
 
     def ask_to_stop(self) -> None:
         """End the slice soon, as if it had made its calls."""
-        self.team.control[HALT] = self.team.control[HALT] or ENOUGH
+        self.team.halt[0] = self.team.halt[0] or Exit.ENOUGH
 
     @abstractmethod
-    def work(self, run, t: int, duty: Duty) -> None:
+    def work(self, run, t: int, task: Task) -> None:
         """Be worker t."""
 
     def _gather(self, state) -> None:
-        tallies, sums = self.tallies, self.sums
-        state.counts[CALLS] += tallies[:, workers.SOLVED].sum()
-        state.counts[UPDATES] += tallies[:, workers.MADE].sum()
-        state.counts[CURRENT] = self.team.control[BLOCK]
-        state.sums[GAPS] += sums[:, workers.GAP_SUM].sum()
-        state.sums[SEEN] += sums[:, workers.GAPS_SEEN].sum()
-        tallies[:, [workers.SOLVED, workers.MADE]] = 0
-        sums[:, [workers.GAP_SUM, workers.GAPS_SEEN]] = 0.0
+        tallies, progress = self.tallies, state.progress
+        progress.calls += tallies.solved.sum()
+        progress.updates += tallies.made.sum()
+        progress.at = self.team.block[0]
+        progress.gap_sum += tallies.gap_sum.sum()
+        progress.gaps_seen += tallies.gaps_seen.sum()
+        for name in ("solved", "made", "gap_sum", "gaps_seen"):
+            tallies[name] = 0
 
     def report(self) -> dict[str, Any]:
         """Return what a `Result` says about the workers."""
@@ -165,21 +147,19 @@ class Session(ABC):
         }
 
 
-def add_up(tallies: np.ndarray) -> dict[str, Any]:
+def add_up(tallies: Any) -> dict[str, Any]:
     """Return what the tallies of all workers say about delays and losses."""
-    total = tallies.sum(axis=0)
-    histogram = total[HISTOGRAM:]
-    delay = None
+    histogram, delay = tallies.histogram.sum(axis=0), None
     if histogram.any():
         delay = Delay(
-            mean=float(total[workers.DELAYS] / histogram.sum()),
-            maximum=int(tallies[:, workers.MAX_DELAY].max()),
+            mean=float(tallies.delays.sum() / histogram.sum()),
+            maximum=int(tallies.max_delay.max()),
             histogram=np.trim_zeros(histogram, "b"),
         )
     return {
-        "n_collisions": int(total[workers.COLLISIONS]),
-        "n_dropped": int(total[workers.DROPPED]),
-        "n_lost": int(total[workers.LOST]),
+        "n_collisions": int(tallies.collisions.sum()),
+        "n_dropped": int(tallies.dropped.sum()),
+        "n_lost": int(tallies.lost.sum()),
         "delay": delay,
     }
 

@@ -1,0 +1,65 @@
+"""When a function of the problem fails: make v fit x again, and name the block."""
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wolfpack.problem import Problem
+from wolfpack.result import OracleError
+from wolfpack.state import State
+from wolfpack.update.plan import Exit
+
+if TYPE_CHECKING:
+    from wolfpack.run.loop import Run
+
+
+def failure(problem: Problem, state: State, error: Exception) -> OracleError:
+    """Return the error that says which block was at work when `error` came."""
+    block = int(state.progress.at)
+    return OracleError(
+        f"{problem.name}: a function of the problem raised {type(error).__name__} on "
+        f"block {block}: {error}; the iterate is in this error's .state.",
+        block,
+        state,
+    )
+
+
+def explain(run: "Run", error: Exception) -> OracleError:
+    """Return what to raise for an `error` of a function in the midst of an update."""
+    _restore(run)
+    if run.options.batch_size > 1 and not run.session.names_the_block:
+        _blame(run)
+    return failure(run.problem, run.state, error)
+
+
+def refuse(run: "Run", ended: Exit) -> OracleError:
+    """Return what to raise for an atom or a step that no loop can use."""
+    if ended == Exit.NOT_A_NUMBER:
+        _restore(run)
+        _blame(run)
+    block = int(run.state.progress.at)
+    return OracleError(
+        f"{run.problem.name}: {ended.sentence} on block {block} after "
+        f"{run.state.n_updates} updates; the iterate is in this error's .state.",
+        block,
+        run.state,
+    )
+
+
+def _restore(run: "Run") -> None:
+    """Make v fit x again: a function that failed may have left it half moved.
+
+    Where `add` is what fails, v stays as it is: the next check makes it anew.
+    """
+    problem, state = run.problem, run.state
+    exact = problem.shared.astype(np.float64)
+    with contextlib.suppress(Exception):
+        run.kernels.rebuild(problem.data, state.blocks, 0, problem.n_blocks, exact)
+        state.shared[...] = exact
+
+
+def _blame(run: "Run") -> None:
+    """Find the block at fault among those that were moved together."""
+    progress = run.state.progress
+    progress.at = run.certifier.blame(run.state, int(progress.at))

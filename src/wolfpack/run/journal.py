@@ -1,0 +1,122 @@
+"""What a run knows of itself: its trace, the running estimate, what people are told."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wolfpack.result import Event, Result, Status, TraceRow
+from wolfpack.run.certificate import Certificate
+from wolfpack.run.schedule import BEAT_SECONDS
+
+if TYPE_CHECKING:
+    from wolfpack.run.loop import Run
+
+
+class Journal:
+    """The trace of one run, and the callback that follows it."""
+
+    def __init__(self, run: "Run", callback: Callable[[Event], Any] | None) -> None:
+        self.run, self.callback = run, callback
+        self.trace: list[TraceRow] = []
+        self._best_v: np.ndarray = run.state.shared  # gave the last lower bound
+        self._averaged = False
+        self._estimate = math.nan
+        self._told = time.perf_counter()
+
+    # What is known.
+
+    def estimate(self) -> float:
+        """Return the gap as the blocks of late show it; it costs no oracle call."""
+        run, state = self.run, self.run.state
+        progress, gaps = state.progress, state.sampler.gaps
+        if run.options.plan.exact:  # its steps aim elsewhere than at the corners
+            return self._estimate
+        if gaps.size and state.n_updates:
+            self._estimate = float(gaps.sum())
+        elif progress.gaps_seen > 0:
+            total = run.problem.n_blocks * progress.gap_sum
+            self._estimate = float(total / progress.gaps_seen)
+        return self._estimate
+
+    def note(self, found: Certificate) -> None:
+        """Add a row for a certificate."""
+        self._best_v, self._averaged = found.best, found.averaged
+        self.trace.append(self._row(found.objective, found.gap, found.drift))
+
+    def note_bound(self, objective: float, gap: float, exact: np.ndarray) -> None:
+        """Add a row for a gap that was found without a pass, at v = `exact`."""
+        self._best_v, self._averaged = exact, False
+        self.trace.append(self._row(objective, gap, self.trace[-1].drift))
+
+    def _row(self, objective: float, gap: float, drift: float) -> TraceRow:
+        run = self.run
+        calls = run.state.n_oracle_calls + run.live_calls
+        return TraceRow(
+            epoch=run.schedule.epoch(calls),
+            n_updates=run.state.n_updates,
+            n_oracle_calls=calls,
+            objective=float(objective),
+            gap=float(gap),
+            gap_estimate=float(self._estimate),
+            lower_bound=float(objective - gap),
+            drift=drift,
+            seconds=run.seconds,
+            wall_seconds=time.perf_counter() - run.began,
+            simulated_seconds=run.session.clock,
+        )
+
+    # What people are told.
+
+    def beat(self) -> bool:
+        """Call the callback if it has heard nothing for a while; True: it says stop."""
+        silent = time.perf_counter() - self._told
+        return silent > BEAT_SECONDS and bool(self.trace) and self.tell(checked=False)
+
+    def tell(self, checked: bool) -> bool:
+        """Call the callback, after a check or between two; True: it says stop."""
+        self._told = time.perf_counter()
+        if self.callback is None:
+            return False
+        run, row = self.run, self.trace[-1]
+        if not checked:
+            self.estimate()
+            row = self._row(row.objective, row.gap, row.drift)
+        event = Event(
+            row, checked, run.options.tol, run.problem.scale, run.options.max_epochs,
+            run.state, run.session.live,
+        )  # fmt: skip
+        answer = self.callback(event)
+        return isinstance(answer, bool | np.bool_) and bool(answer)
+
+    def result(self, status: Status) -> Result:
+        """Return what `solve` returns."""
+        run, row = self.run, self.trace[-1]
+        return Result(
+            solution=self._solution(),
+            objective=row.objective,
+            gap=row.gap,
+            relative_gap=row.gap / run.problem.scale,
+            lower_bound=row.lower_bound,
+            gap_estimate=row.gap_estimate,
+            status=status,
+            epochs=row.epoch,
+            n_updates=run.state.n_updates,
+            n_oracle_calls=row.n_oracle_calls,
+            seconds=run.seconds,
+            wall_seconds=time.perf_counter() - run.began,
+            averaged=self._averaged,
+            trace=self.trace,
+            state=run.state,
+            **run.session.report(),
+        )
+
+    def _solution(self) -> Any:
+        problem = self.run.problem
+        if problem.finish is not None:
+            return problem.finish(self._best_v)
+        if problem.offsets is None:
+            return self.run.state.blocks.points.copy()
+        return self._best_v

@@ -1,0 +1,20 @@
+"""What a run was asked for, once it is known to make sense."""
+
+from typing import Any, NamedTuple
+
+from wolfpack.update.plan import Plan
+
+
+class Options(NamedTuple):
+    """The validated arguments of `solve`."""
+
+    batch_size: int  # blocks of one update, as the engine makes them
+    asked: int | None  # and as the user asked for
+    averaging: bool
+    sampling: str
+    step: Any
+    plan: Plan
+    tol: float
+    max_epochs: float
+    max_seconds: float
+    check_every: float | None

@@ -1,0 +1,54 @@
+"""Why a run stops: what its last certificate says, and the limits of the user."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from wolfpack.engines.base import Session
+from wolfpack.result import Status, TraceRow
+from wolfpack.update.steps import LINE
+
+if TYPE_CHECKING:
+    from wolfpack.run.loop import Run
+
+# A block that could still move may be missed in 30 passes once in 10^13 times.
+IDLE_PASSES = 30.0
+
+
+def limit(run: "Run") -> Status | None:
+    """Return the limit that the run has reached, if any."""
+    if run.is_interrupted:
+        return Status.INTERRUPTED
+    if run.is_abandoned:
+        return Status.ABANDONED
+    if run.schedule.is_last(run.state.n_oracle_calls):
+        return Status.EPOCH_LIMIT
+    return Status.TIME_LIMIT if run.is_late else None
+
+
+def judge(run: "Run") -> Status | None:
+    """Return what the last check says; None: go on."""
+    trace = run.journal.trace
+    row = trace[-1]
+    if not math.isfinite(row.gap):
+        return Status.DIVERGED
+    if row.gap <= run.goal:
+        return Status.CONVERGED
+    if run.options.plan.rule == LINE:
+        if row.objective > trace[0].objective + run.problem.scale:
+            return Status.DIVERGED  # only where workers search for themselves
+        if is_idle(trace, run.session):
+            return Status.STALLED
+    return None
+
+
+def is_idle(trace: Sequence[TraceRow], session: Session) -> bool:
+    """Return whether whole passes, and several checks, have gained nothing.
+
+    Where updates come late, the first ones are all dropped. A server that died has
+    lost what it had gained since its checkpoint.
+    """
+    row, begin = trace[-1], session.restarted_at
+    end = row.epoch - IDLE_PASSES - session.patience
+    before = [old for old in trace[:-2] if begin < old.epoch <= end]
+    return bool(before) and before[-1].objective <= row.objective

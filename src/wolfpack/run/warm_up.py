@@ -1,0 +1,53 @@
+"""Compile or load all that a run will call: zero updates, zero blocks."""
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from wolfpack.problem import Problem
+
+if TYPE_CHECKING:
+    from wolfpack.run.loop import Run
+
+logger = logging.getLogger("wolfpack")
+
+_said_uncompiled: set[str] = set()
+_said_opaque: set[str] = set()
+
+
+def warm_up(run: "Run") -> None:
+    """Call every loop of the run once, so that none is compiled while time counts."""
+    problem, kernels, state = run.problem, run.kernels, run.state
+    _warn(problem, kernels)
+    if not kernels.compiled:
+        return
+    begin = time.perf_counter()
+    if not kernels.oracle_values.signatures:
+        logger.info(
+            "%s: loading its loops, or compiling them once (~15 s).", problem.name
+        )
+    run.session.warm_up(run)
+    certifier, gaps = run.certifier, state.sampler.gaps
+    origin, rows = certifier.origin, certifier.rows[:0]
+    certifier.oracle_values(state, state.shared, origin, 0, 0, gaps)
+    kernels.inner_products(problem.data, origin, origin, rows)
+    kernels.evaluate(problem.data, origin)
+    logger.info("%s: ready in %.1f s.", problem.name, time.perf_counter() - begin)
+
+
+def _warn(problem: Problem, kernels) -> None:
+    """Say, once a problem, what makes it slow."""
+    name = problem.name
+    if not kernels.compiled:
+        if name not in _said_uncompiled:
+            _said_uncompiled.add(name)
+            logger.warning("%s has plain Python functions: running uncompiled.", name)
+    elif kernels.opaque and name not in _said_opaque:
+        _said_opaque.add(name)
+        logger.warning(
+            "%s depends on %s, whose content has no fingerprint: its loops are "
+            "compiled for this process only, as it is now. Start Python anew after "
+            "a change.",
+            name,
+            " and ".join(kernels.opaque[:3]),
+        )
