@@ -14,6 +14,7 @@ import pytest
 
 import wolfpack
 from wolfpack.kernels import specialise as _compile
+from wolfpack.kernels.compile import Inner, jit
 from wolfpack.kernels.snapshot import Snapshot
 from wolfpack.update import steps
 
@@ -70,7 +71,7 @@ problem = wolfpack.Problem(
     oracle=oracle, score=score, add=add, slope=slope,
 )
 result = wolfpack.solve(problem, tol=1e-6, rng=0)
-stats = problem.kernels().run.stats
+stats = problem.kernels(wolfpack.Serial().loops(problem)).run.stats
 hits, misses = (sum(d.values()) for d in (stats.cache_hits, stats.cache_misses))
 print(json.dumps([float(result.solution.sum()), hits, misses]))
 """
@@ -178,7 +179,7 @@ def test_an_edit_is_what_runs(project):
 
 
 def test_python_may_call_what_has_no_wrapper():
-    @_compile.jit
+    @jit
     def double(x):
         return 2 * x
 
@@ -188,7 +189,7 @@ def test_python_may_call_what_has_no_wrapper():
 
     assert (outer(4), double(4), double(0.5)) == (9, 8, 1.0)
     again = pickle.loads(pickle.dumps(steps.open_loop))
-    assert isinstance(again, _compile.Inner)
+    assert isinstance(again, Inner)
     assert again(10, 1, 3) == steps.open_loop(10, 1, 3)
 
 
@@ -204,13 +205,13 @@ def test_the_key_covers_the_files_that_the_loops_take_functions_from(
         return 1
 
     helper.__module__ = helpers.__name__
-    loops.helper, loops.SIZE = _compile.jit(helper), 3
+    loops.helper, loops.SIZE = jit(helper), 3
     monkeypatch.setitem(sys.modules, helpers.__name__, helpers)
-    found = [_compile._library_hash.__wrapped__((loops,))]
+    found = [_compile._source_hash.__wrapped__(loops)]
     Path(helpers.__file__).write_text("# second\n")
-    found.append(_compile._library_hash.__wrapped__((loops,)))
+    found.append(_compile._source_hash.__wrapped__(loops))
     loops.SIZE = 4  # a number that is imported is a constant of the loops
-    found.append(_compile._library_hash.__wrapped__((loops,)))
+    found.append(_compile._source_hash.__wrapped__(loops))
     assert len(set(found)) == 3
 
 

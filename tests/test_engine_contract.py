@@ -18,7 +18,6 @@ from wolfpack import (
     solve,
 )
 from wolfpack.engines.base import Engine, Session
-from wolfpack.engines.serial import CALLS, UPDATES
 from wolfpack.update.plan import Exit
 
 
@@ -50,7 +49,8 @@ class ByHandSession(Session):
         gamma = np.clip(-first / (last - first), 0, 1) if first < 0 else 0.0
         points[i] += gamma * change
         v += gamma * move
-        state.counts[[UPDATES, CALLS]] += 1
+        state.progress.updates += 1
+        state.progress.calls += 1
 
 
 class Noting(Engine):

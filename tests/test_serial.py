@@ -156,7 +156,7 @@ def test_update_by_update(case, tau, rule, sampling):
         if rule == "line":
             assert dense.f(x) <= before + 10 * tolerance * (1 + abs(before))
     assert run.state.n_updates == 30
-    assert run.state.counts[1] == 30 * tau
+    assert run.state.progress.calls == 30 * tau
 
 
 def test_gap_is_primal_minus_dual(case):

@@ -18,10 +18,9 @@ from wolfpack.engines.cluster.messages import (
     read_words,
 )
 from wolfpack.engines.cluster.service import Service
-from wolfpack.engines.serial import DONE, INFEASIBLE, NOT_A_NUMBER
-from wolfpack.engines.shared_memory.worker import COLLISIONS, DROPPED, HISTOGRAM, LOST
 from wolfpack.solve import _validate
 from wolfpack.state import State
+from wolfpack.update.plan import Exit
 
 
 def lasso():
@@ -87,8 +86,11 @@ def test_fresh_messages_give_the_steps_of_serial(make, tau, step):
         assert service.version == run.state.n_updates
         close = {"rtol": 0, "atol": 2e-6 * max(1, np.abs(run.state.shared).max())}
         np.testing.assert_allclose(service.state.shared, run.state.shared, **close)
-    for name in ("average", "sums"):
-        one, two = getattr(service.state, name), getattr(run.state, name)
+    for name in ("average", "gap_sum", "gaps_seen"):
+        states = service.state, run.state
+        one, two = (
+            getattr(s if name == "average" else s.progress, name) for s in states
+        )
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4 * np.abs(two).max())
     assert service.state.n_oracle_calls == run.state.n_oracle_calls
 
@@ -116,7 +118,7 @@ def test_a_block_that_comes_twice_overwrites():
     service.take(new)
     other = begin(problem, 3)
     other.take(solve_blocks(other, [5, 6, 7]))
-    assert service.tally[COLLISIONS] == 2
+    assert service.tally.collisions == 2
     assert service.version == 1
     np.testing.assert_array_equal(service.state.shared, other.state.shared)
 
@@ -132,10 +134,10 @@ def test_what_is_older_than_half_of_all_versions_is_dropped():
     for chunk in (first, fourth):  # 9 and 5 versions late, of 9
         service.take(chunk)
         np.testing.assert_array_equal(service.state.shared, before)
-    assert service.tally[DROPPED] == 2
+    assert service.tally.dropped == 2
     service.take(fifth)
     assert service.version == 10
-    assert service.tally[HISTOGRAM + 4] == 1
+    assert service.tally.histogram[4] == 1
     assert service.state.n_oracle_calls == 12  # all of them were made
 
 
@@ -156,7 +158,7 @@ def test_it_converges_with_messages_that_are_late(make):
     )
     assert rest.trace[0].gap < 0.2 * best.trace[0].gap
     assert abs(rest.objective - best.objective) <= tol * problem.scale
-    assert service.tally[HISTOGRAM:].argmax() >= 4
+    assert service.tally.histogram.argmax() >= 4
 
 
 def test_the_pool_of_atoms_grows():
@@ -167,7 +169,7 @@ def test_the_pool_of_atoms_grows():
         chunk = solve_blocks(service, rng.integers(problem.n_blocks, size=7))
         chunk.atoms[:, :2] = rng.integers(3, size=(7, 2))  # any labels are feasible
         service.take(chunk)
-    assert service.ended == DONE
+    assert service.ended == Exit.DONE
     assert service.state.blocks.atoms.size > room
     v = exact_v(problem, service.state)
     np.testing.assert_allclose(service.state.shared, v, rtol=0, atol=1e-5)
@@ -193,7 +195,9 @@ def test_chunks_that_do_not_fit_are_refused(change):
     assert service.version == 0
 
 
-@pytest.mark.parametrize(("entry", "code"), [(np.nan, NOT_A_NUMBER), (2.0, INFEASIBLE)])
+@pytest.mark.parametrize(
+    ("entry", "code"), [(np.nan, Exit.NOT_A_NUMBER), (2.0, Exit.INFEASIBLE)]
+)
 def test_bad_atoms_stop_it(entry, code):
     service = begin(spy.make(), 2)
     service.take(solve_blocks(service, [1, 2]))
@@ -202,7 +206,7 @@ def test_bad_atoms_stop_it(entry, code):
     chunk.atoms[1] = entry
     service.take(chunk)
     assert service.ended == code
-    assert service.state.counts[2] == 7
+    assert service.state.progress.at == 7
     assert not service.is_open
     service.take(solve_blocks(service, [4, 5]))
     assert service.version == 1
@@ -267,7 +271,7 @@ def test_another_life_goes_on_from_the_file(make, tmp_path):
     assert again.is_lost(late)
     assert not again.is_lost(early)  # whose version the file has
     again.take(late)
-    assert again.tally[LOST] == 2
+    assert again.tally.lost == 2
     assert again.version == made[0]
     again.take(early)
     assert again.version == made[0] + 1

@@ -20,8 +20,8 @@ every_problem = pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
 def bits(state):
     """Everything that the next update depends on."""
     packed = PACK[state.offsets is None](state.blocks)
-    arrays = [*packed.values(), state.shared, state.average, state.counts]
-    arrays += [*state.sampler, state.sums]
+    arrays = [*packed.values(), state.shared, state.average, progress]
+    arrays += [*state.sampler]
     return [array.tobytes() for array in arrays] + [str(state.rng.bit_generator.state)]
 
 

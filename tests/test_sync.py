@@ -29,7 +29,9 @@ def bits(state):
     """Everything that the next update depends on."""
     store = vectors if state.offsets is None else atoms
     arrays = [*store.pack(state.blocks).values(), state.shared, state.average]
-    arrays += [*state.sampler, state.sums, state.counts[[0, 1, 3]]]
+    progress = state.progress
+    numbers = [progress[name] for name in progress.dtype.names if name != "at"]
+    arrays += [*state.sampler, np.array(numbers)]
     return [array.tobytes() for array in arrays] + [str(state.rng.bit_generator.state)]
 
 

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfpack.kernels.specialise import fresh, is_compiled, jit
+from wolfpack.kernels.compile import is_compiled, jit
+from wolfpack.kernels.specialise import fresh
 from wolfpack.problem import Problem, ProblemError
 from wolfpack.sets import Set
 

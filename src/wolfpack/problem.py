@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from wolfpack.kernels import cache, slots
+from wolfpack.kernels.compile import is_compiled, jit
 from wolfpack.kernels.fingerprint import Fingerprint
 from wolfpack.kernels.records import canonical
-from wolfpack.kernels.specialise import Loops, is_compiled, jit, specialise
+from wolfpack.kernels.specialise import Loops, specialise
 from wolfpack.update import atoms, gap, vectors
 
 REQUIRED = ("oracle", "score", "add", "slope")

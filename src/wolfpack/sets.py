@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfpack.checks.inputs import is_number
-from wolfpack.kernels.specialise import jit
+from wolfpack.kernels.compile import jit
 
 __all__ = ["Set", "box", "l1_ball", "l2_ball", "linf_ball", "lp_ball"]
 __all__ += ["nuclear_ball", "simplex"]

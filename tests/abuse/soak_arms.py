@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from wolfpack.kernels.specialise import is_compiled, jit
+from wolfpack.kernels.compile import is_compiled, jit
 
 # `fault` holds a kind, the block at fault (-1: all), how many of its oracle calls go
 # well, and the microseconds that a call sleeps.

@@ -18,14 +18,8 @@ from wolfpack.engines.cluster.messages import (
     read_v,
 )
 from wolfpack.engines.cluster.server_actor import ServerActor
-from wolfpack.engines.serial import DONE
-from wolfpack.engines.shared_memory.worker import (
-    DROPPED,
-    HISTOGRAM,
-    N_DELAYS,
-    is_too_late,
-    note_delay,
-)
+from wolfpack.update.inbox import is_too_late, note_delay
+from wolfpack.update.plan import N_DELAYS, Exit
 
 bounded = settings(max_examples=60, deadline=None, derandomize=True)
 MARGIN, UNTOUCHED = 4096, 77
@@ -40,12 +34,13 @@ near_an_edge = st.builds(
 words = st.one_of(near_an_edge, st.integers(-(2**63), 2**63 - 1))
 
 
-def fenced(size):
-    """Return zeros, and the array around them that nobody may touch."""
+def fenced_tally():
+    """Return a tally of zeros, and the array around it, which no write may reach."""
+    size = TALLY.itemsize // 8
     around = np.full(size + 2 * MARGIN, UNTOUCHED, np.int64)
     inside = around[MARGIN : MARGIN + size]
     inside[:] = 0
-    return inside, around
+    return inside.view(TALLY).view(np.recarray)[0], around
 
 
 def assert_untouched(around):
@@ -59,8 +54,7 @@ class Target:
     def __init__(self, problem):
         self.problem, self.service = problem, begin(problem, 2)
         self.form, self.server = Format(problem), ServerActor()
-        tally, self.around = fenced(self.service.tally.size)
-        self.service.tally = tally
+        self.service.tally, self.around = fenced_tally()
         for i in range(8):
             self.service.take(solve_blocks(self.service, [i, i + 1]))
         self.server.service, self.server.format = self.service, self.form
@@ -86,9 +80,9 @@ class Target:
     def assert_sound(self):
         assert_untouched(self.around)
         tally, state = self.service.tally, self.service.state
-        assert (tally[HISTOGRAM:] >= 0).all()
+        assert (tally.histogram >= 0).all()
         if self.service.is_open:  # each update has two blocks
-            assert tally[HISTOGRAM:].sum() == 2 * state.n_updates
+            assert tally.histogram.sum() == 2 * state.n_updates
         exact = exact_v(self.problem, state)
         close = {"rtol": 0, "atol": 1e-5 * max(1.0, np.abs(exact).max())}
         np.testing.assert_allclose(state.shared, exact, **close)
@@ -182,17 +176,17 @@ def test_versions_that_wrap_around():
     for version in (-(2**63), -(2**80), -5, 2**63 - 1, 2**80):
         target.service.take(chunk._replace(version=version))
         target.assert_sound()
-    assert target.service.ended == DONE
-    assert target.service.tally[DROPPED] > 0
+    assert target.service.ended == Exit.DONE
+    assert target.service.tally.dropped > 0
 
 
 @pytest.mark.parametrize("delay", [*EDGES, -(2**63) + 40, -17, 255, 256, 10**6])
 def test_no_delay_is_counted_outside_the_histogram(delay):
-    tally, around = fenced(HISTOGRAM + N_DELAYS)
+    tally, around = fenced_tally()
     note_delay(tally, np.int64(delay))
     assert_untouched(around)
-    assert tally[HISTOGRAM:].sum() == 1
-    assert tally[HISTOGRAM + min(max(delay, 0), N_DELAYS - 1)] == 1
+    assert tally.histogram.sum() == 1
+    assert tally.histogram[min(max(delay, 0), N_DELAYS - 1)] == 1
     assert is_too_late(tally, np.int64(delay), np.int64(9)) == (2 * delay > 9)
 
 

@@ -391,7 +391,7 @@ options = _validate(problem, 1, "line", "uniform", False, 0.0, 9, None, None,
 state = wolfpack.State.begin(problem, options, np.random.default_rng(0))
 print("go", flush=True)
 while True:
-    state.counts[1] += 1
+    state.progress.calls += 1
     state.save(sys.argv[1])
 """
 

@@ -9,8 +9,9 @@ import sys
 
 import numpy as np
 
+from wolfpack.kernels.compile import entry
 from wolfpack.kernels.slots import score
-from wolfpack.kernels.specialise import entry, specialise
+from wolfpack.kernels.specialise import specialise
 
 
 @entry

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from wolfpack.engines.delayed import Delayed
 from wolfpack.engines.threads import Threads, count_cores, queue_size
+from wolfpack.kernels.compile import entry
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.specialise import entry
 from wolfpack.run.crew import Crew
 from wolfpack.run.interrupt import AllOrNothing
 from wolfpack.update.visit import find

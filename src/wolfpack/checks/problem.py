@@ -16,7 +16,7 @@ from wolfpack.checks.block import BlockCheck, outside, sentence
 from wolfpack.checks.inputs import is_number
 from wolfpack.checks.trial import Fault, visit, with_bounds
 from wolfpack.kernels import slots as _slots
-from wolfpack.kernels.specialise import is_compiled
+from wolfpack.kernels.compile import is_compiled
 from wolfpack.problem import OPTIONAL, REQUIRED, Problem, ProblemError
 
 

@@ -12,8 +12,8 @@ import numba
 import numpy as np
 
 from wolfpack.files.npz import one_line
+from wolfpack.kernels.compile import is_compiled
 from wolfpack.kernels.snapshot import Snapshot
-from wolfpack.kernels.specialise import is_compiled
 from wolfpack.problem import Problem
 from wolfpack.update import atoms
 

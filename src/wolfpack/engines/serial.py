@@ -15,8 +15,8 @@ from types import ModuleType
 
 from wolfpack.engines.base import Engine, Session
 from wolfpack.kernels.borrow import borrow
+from wolfpack.kernels.compile import entry
 from wolfpack.kernels.slots import HAS_CURVATURE, has_room
-from wolfpack.kernels.specialise import entry
 from wolfpack.update.batch import Batch, note_gaps, step_alone, step_together
 from wolfpack.update.direction import lay_out
 from wolfpack.update.plan import Exit

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from wolfpack.kernels.specialise import intrinsic, jit
+from wolfpack.kernels.compile import intrinsic, jit
 
 # Spins before the core is offered to others (a few microseconds), and before it is left
 # to them (some tenths of a millisecond: whoever is waited for has no core).

@@ -11,7 +11,7 @@ from typing import Any
 from numba import types
 from numba.core import cgutils
 
-from wolfpack.kernels.specialise import intrinsic
+from wolfpack.kernels.compile import intrinsic
 
 
 def _strip(context, builder, kind, value):

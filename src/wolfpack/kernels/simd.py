@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import models, register_model
 
-from wolfpack.kernels.specialise import intrinsic, literal_intrinsic
+from wolfpack.kernels.compile import intrinsic, literal_intrinsic
 
 _ELEMENTS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
 

@@ -55,7 +55,7 @@ def curvature(data, blocks, i, atom, work) -> Any:
     """Return the second derivative of f along s - x_(i)."""
 
 
-# Of the problem; where it has none, `default_prepare` and `default_spread` of the store.
+# Of the problem, or else `default_prepare` and `default_spread` of the store.
 
 
 def prepare(data, shared, blocks, i, atom, work) -> Any:

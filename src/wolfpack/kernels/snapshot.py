@@ -25,6 +25,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.typing.templates import builtin_registry
 from numba.np.ufunc.dufunc import DUFunc
 
+from wolfpack.kernels.compile import Unoptimised
 from wolfpack.kernels.fingerprint import Fingerprint, is_released
 
 # Copies say that they come from this module, which every process can import: Numba
@@ -33,7 +34,7 @@ HOME = __name__
 # Numba puts the address of a larger array into the code, where others put its content.
 LARGE_BYTES = 10**6
 _BUILT = vars(builtins)
-_WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper", "forceinline")
+_WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper", "forceinline", "inline")
 
 
 class Signed(CPUDispatcher):
@@ -137,7 +138,8 @@ class Snapshot:
         if origin is not None and not self._checked:
             self.digest.text("bound", origin)
             return value
-        if value._compiler.pipeline_class is not Compiler:
+        pipeline = value._compiler.pipeline_class
+        if pipeline not in (Compiler, Unoptimised):
             return self._keep(value, where)
         options = dict(value.targetoptions)
         declared = () if value._can_compile else tuple(value.nopython_signatures)
@@ -146,10 +148,15 @@ class Snapshot:
         kind: Any = type(value)
         if self._checked:
             options = {k: v for k, v in options.items() if k not in _WRAPPERS}
-            options["boundscheck"], kind = True, CPUDispatcher
+            options["boundscheck"], kind, pipeline = True, CPUDispatcher, Compiler
         copy, fill = self._function(value.py_func)
         kind = Signed if declared else kind
-        made = kind(copy, locals=dict(value.locals), targetoptions=options)
+        made = kind(
+            copy,
+            locals=dict(value.locals),
+            targetoptions=options,
+            pipeline_class=pipeline,
+        )
         if declared:
             made.declared = declared
         self._open.append(len(self._met))

@@ -4,8 +4,8 @@ The loops (`update`, and what the engines declare) are ordinary modules that cal
 problem's functions by the names in `slots`: `oracle`, `add`, `slope`... `specialise`
 copies the functions of the modules that it is asked for, and of the modules that these
 call, into globals of the copies' own, where a slot's name is bound to a `Snapshot` of
-the problem's function, and every other function to its own copy. A module that defines a
-slot's name itself is refused: which of the two is meant must not depend on an order.
+the problem's function, and every other function to its own copy. A module that defines
+a slot's name itself is refused: which of both is meant must not depend on an order.
 
 Numba then inlines the copies, and keeps what it compiled under a hash of all that the
 machine code depends on (`cache`): the problem's functions, the module, and the modules
@@ -31,47 +31,16 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import numba
-import numba.extending
 import numpy as np
-from numba.core.compiler import Compiler
-from numba.core.dispatcher import Dispatcher
-from numba.core.registry import CPUDispatcher
 
 from wolfpack.kernels import slots
 from wolfpack.kernels.cache import LoopCache
+from wolfpack.kernels.compile import is_compiled
 from wolfpack.kernels.snapshot import HOME, Snapshot
 
-# Fused multiply-add and nothing else: `nnan` would delete the loops' tests for NaN, and
-# `reassoc` would let each compilation sum in an order of its own.
-FASTMATH = {"contract"}
-
-_OPTIONS = {
-    "nogil": True,
-    "forceinline": True,
-    "error_model": "numpy",
-    "fastmath": FASTMATH,
-}
-_INNER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-# The loops of this many problems stay in memory although no problem holds them any more:
-# a program that makes the same problem again and again loads its loops once.
+# The loops of this many problems stay in memory although no problem holds them any
+# more: a program that makes the same problem again and again loads its loops once.
 RECENT = 8
-
-
-class Inner(CPUDispatcher):
-    """What compiled code calls: without the wrappers that other callers need.
-
-    To compile the wrappers took a third of all time, and Numba crashes where they are
-    missed: a call from Python goes to a twin that has them.
-    """
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        """Compile, or find, the twin, and call it."""
-        return self._twin(*args, **named)
-
-    @functools.cached_property
-    def _twin(self) -> Any:
-        return numba.njit(**_OPTIONS)(self.py_func)
 
 
 class Loops(types.SimpleNamespace):
@@ -87,53 +56,6 @@ class Loops(types.SimpleNamespace):
     opaque: tuple[str, ...]
 
 
-class _Draft(Compiler):
-    """Compile for a caller that inlines it: what it becomes is optimised there."""
-
-    def __init__(self, typingctx, targetctx, library, *rest) -> None:
-        if library is None:
-            library = targetctx.codegen().create_library("inner")
-            library._optimize_final_module = _do_nothing
-        super().__init__(typingctx, targetctx, library, *rest)
-
-
-def _do_nothing() -> None:
-    pass
-
-
-def jit(function: Callable) -> Any:
-    """Compile what other compiled functions call."""
-    options = {"nopython": True, **_INNER}
-    return Inner(function, targetoptions=options, pipeline_class=_Draft)
-
-
-def glue(function: Callable) -> Any:
-    """Put what only arranges calls into its callers, before they are typed."""
-    options = {"nopython": True, "inline": "always", **_INNER}
-    return Inner(function, targetoptions=options, pipeline_class=_Draft)
-
-
-def entry(function: Callable) -> Any:
-    """Compile what Python calls; its copies in `specialise` are kept on disk.
-
-    With all that it calls, which is `jit`. Nothing is kept beside the sources, which
-    may lie in a folder that only an administrator can write to.
-    """
-    dispatcher: Any = numba.njit(**_OPTIONS)(function)
-    dispatcher.is_entry = True
-    return dispatcher
-
-
-def intrinsic(function: Callable) -> Any:
-    """Make an intrinsic; its arguments are Numba's affair, not the type checker's."""
-    return numba.extending.intrinsic(function)
-
-
-def literal_intrinsic(function: Callable) -> Any:
-    """Make an intrinsic that is told the values of constant arguments."""
-    return numba.extending.intrinsic(prefer_literal=True)(function)
-
-
 def fresh(function: Any) -> Any:
     """Return a compiled function as it is now: its own copy may be of an older day."""
     if not is_compiled(function):
@@ -142,11 +64,6 @@ def fresh(function: Any) -> Any:
     copy = snapshot.take(function, function.__name__)
     snapshot.name_copies(uuid.uuid4().hex)
     return copy
-
-
-def is_compiled(function: Any) -> bool:
-    """Whether `function` came from `numba.njit`."""
-    return isinstance(function, Dispatcher)
 
 
 def specialise(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) -> Loops:

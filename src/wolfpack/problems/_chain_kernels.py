@@ -10,6 +10,7 @@ The layout of v, and LANES, WIDTH, UNIT and COPIED, are those of `_viterbi`.
 
 import numpy as np
 
+from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.simd import (
     accumulate,
     fetch,
@@ -23,7 +24,6 @@ from wolfpack.kernels.simd import (
     total,
     word,
 )
-from wolfpack.kernels.specialise import entry, jit
 from wolfpack.problems._viterbi import (
     LANES,
     UNIT,

@@ -12,8 +12,8 @@ So the minimiser over a block is a projection to the simplex. `slope`, `value`,
 
 import numpy as np
 
+from wolfpack.kernels.compile import jit
 from wolfpack.kernels.simd import fetch, put
-from wolfpack.kernels.specialise import jit
 from wolfpack.problems._viterbi import UNIT, unaries
 
 TOLERANCE = 1e-9  # of the simplex

@@ -8,6 +8,7 @@ maximisation: theta = loss + <w, phi>.
 
 import numpy as np
 
+from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.simd import (
     fetch,
     fill,
@@ -18,7 +19,6 @@ from wolfpack.kernels.simd import (
     put,
     store,
 )
-from wolfpack.kernels.specialise import entry, jit
 
 LANES = 32  # labels in one vector; these four are replaced to fit the problem
 WIDTH = 0  # columns of v, where they are few enough; else 0, and they are looked up

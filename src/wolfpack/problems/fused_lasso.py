@@ -17,7 +17,7 @@ import numpy as np
 
 from wolfpack import sets
 from wolfpack.checks.inputs import at_least_one, positive
-from wolfpack.kernels.specialise import jit
+from wolfpack.kernels.compile import jit
 from wolfpack.problem import Problem
 
 TOLERANCE = 1e-9  # of the ball, relative to alpha

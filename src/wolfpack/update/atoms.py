@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.slots import add, contains, score
-from wolfpack.kernels.specialise import entry, jit, library
+from wolfpack.kernels.specialise import library
 
 NEGLIGIBLE = 1e-10
 ROUNDING = 1e-12

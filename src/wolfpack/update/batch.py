@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolfpack.kernels.compile import glue, jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import move, spread
-from wolfpack.kernels.specialise import glue, jit
 from wolfpack.update.direction import Direction, write
 from wolfpack.update.sampling import GAP, observe
 from wolfpack.update.steps import alone, jointly

@@ -1,4 +1,4 @@
-"""The direction of an update: d = sum over S of A_i (s_(i) - x_(i)), laid out in v's shape.
+"""The direction of an update: the sum over S of A_i (s_(i) - x_(i)), in the shape of v.
 
 Where blocks touch few rows of v, the direction knows which rows are not zero, and each
 operation costs what these take, however large v is.
@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolfpack.kernels.compile import glue, jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import HAS_ROWS, spread, touched
-from wolfpack.kernels.specialise import glue, jit
 
 
 class Direction(NamedTuple):
@@ -41,7 +41,7 @@ class Direction(NamedTuple):
 def lay_out(data, blocks, i, atom, scale, direction, n_rows, stamp, work):
     """Add scale A_i (s - x_(i)); return scale <c_i, s - x_(i)> and the rows so far.
 
-    The caller has called `prepare` for this block and atom. `stamp` tells updates apart.
+    The caller has called `prepare` for this block and atom. `stamp` numbers updates.
     """
     linear = spread(data, blocks, i, atom, scale, direction.values, work)
     return linear, meet_rows(data, i, direction, n_rows, stamp, work)

@@ -17,6 +17,7 @@ keeps is biased low by stale atoms; it may start such a pass, never replace it.
 import numpy as np
 
 from wolfpack.kernels.borrow import borrow
+from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.slots import (
     HAS_VALUE,
     RESCORE,
@@ -29,7 +30,6 @@ from wolfpack.kernels.slots import (
     trim,
     value,
 )
-from wolfpack.kernels.specialise import entry, jit
 from wolfpack.update.visit import admits
 
 

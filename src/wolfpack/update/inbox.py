@@ -3,17 +3,17 @@
 It takes messages {i, s_(i)} one by one until it has tau disjoint blocks (a block that
 comes twice overwrites, which is counted; one older than half of all versions is
 dropped), and then makes one step with them. `ring` feeds it from shared memory,
-`simulation` from a simulated network, `backlog` from drawn delays, `service` from a real
-network.
+`simulation` from a simulated network, `backlog` from drawn delays, `service` from a
+real network.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from wolfpack.kernels.compile import jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import has_room, prepare, slope, trim
-from wolfpack.kernels.specialise import jit
 from wolfpack.update.batch import Batch, step_together, take_step
 from wolfpack.update.direction import lay_out
 from wolfpack.update.plan import N_DELAYS, Exit
@@ -78,8 +78,8 @@ def step_with_messages(
 ):
     """Make one step with all blocks that are here; return gamma, NaN if it fails.
 
-    `is_searched`: each worker has searched for its own block, and the shares say how far
-    it goes. `counts` gets the gap at the v of now; the messages' gaps are of an older v.
+    `is_searched`: each worker has searched for its own block, and the shares say how
+    far it goes. `counts` gets the gap at the v of now, which messages do not know.
     """
     batch, count = inbox.batch, inbox.count[0]
     linear = 0.0

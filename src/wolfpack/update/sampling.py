@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfpack.kernels.specialise import entry, jit, library
+from wolfpack.kernels.compile import entry, jit
+from wolfpack.kernels.specialise import library
 
 UNIFORM, PERMUTATION, GAP = 0, 1, 2
 KINDS = {"uniform": UNIFORM, "permutation": PERMUTATION, "gap": GAP}

@@ -10,11 +10,11 @@ The paper's open-loop step exceeds 1 while k < 2 n (tau - 1) / tau^2 and would l
 feasible set; it is clipped.
 """
 
+from wolfpack.kernels.compile import glue, jit
 from wolfpack.kernels.slots import HAS_CURVATURE, QUADRATIC, curvature, slope
-from wolfpack.kernels.specialise import glue, jit
 
 OPEN_LOOP, LINE, CONSTANT = 0, 1, 2
-# What `solve` calls them; a number is CONSTANT. "exact" searches along another direction.
+# What `solve` calls them; a number is CONSTANT, and "exact" searches elsewhere.
 RULES = {"line": LINE, "exact": LINE, "open-loop": OPEN_LOOP}
 
 

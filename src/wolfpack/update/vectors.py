@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolfpack.kernels.compile import jit
 from wolfpack.kernels.slots import add, contains, score
-from wolfpack.kernels.specialise import jit
 
 
 class Vectors(NamedTuple):

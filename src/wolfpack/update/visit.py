@@ -6,6 +6,7 @@ stored. Every engine finds its atoms here, so what is no point of M_i is met her
 
 import numpy as np
 
+from wolfpack.kernels.compile import glue, jit
 from wolfpack.kernels.slots import (
     HAS_CONTAINS,
     HAS_MINIMISER,
@@ -16,7 +17,6 @@ from wolfpack.kernels.slots import (
     read_point,
     trim,
 )
-from wolfpack.kernels.specialise import glue, jit
 from wolfpack.update.plan import Exit
 
 

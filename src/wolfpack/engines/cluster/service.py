@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from wolfpack.engines.cluster.messages import NOWHERE, Chunk, portable
+from wolfpack.kernels.compile import entry
 from wolfpack.kernels.slots import oracle, trim
-from wolfpack.kernels.specialise import entry
 from wolfpack.update.gap import least_value
 from wolfpack.update.inbox import Inbox, finish, is_complete, take
 from wolfpack.update.plan import Exit, make_tallies

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfpack.kernels.borrow import borrow
+from wolfpack.kernels.compile import entry
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import has_room
-from wolfpack.kernels.specialise import entry
 from wolfpack.update.inbox import clear_inbox, step_with_messages, take
 from wolfpack.update.plan import Exit
 from wolfpack.update.sampling import draw

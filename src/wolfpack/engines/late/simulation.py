@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfpack.kernels.borrow import borrow
+from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.specialise import entry, jit
 from wolfpack.update.inbox import finish, is_complete, take
 from wolfpack.update.plan import Exit
 from wolfpack.update.visit import find
@@ -242,7 +242,7 @@ def take_next(cluster, costs, inbox, progress, tally):
 
 @jit
 def admit(cluster, costs):
-    """Let the worker that stood longest before the full queue send, and go on at once."""
+    """Let the worker that stood longest before the queue send, and go on at once."""
     clock, ends = cluster.clock, cluster.ends
     while ends[PASSED] < ends[STOPPED]:
         w = cluster.standing[ends[PASSED] % cluster.standing.size]

@@ -12,8 +12,8 @@ others did meanwhile; adding without the search diverges from a few threads on.
 
 Where v is large, moving it under one lock takes too long (10 ns a cache line from core
 to core). Then v is locked by stripes, several workers merge at once, and theta misses
-what the others add between the search and the writing; it is damped by how much that was
-before, as in `rows`.
+what the others add between the search and the writing; it is damped by how much that
+was before, as in `rows`.
 """
 
 from typing import NamedTuple
@@ -36,6 +36,7 @@ from wolfpack.engines.shared_memory.worker import (
 )
 from wolfpack.kernels.atomics import acquire, fetch_add, prefetch, release
 from wolfpack.kernels.borrow import borrow
+from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.memory import CACHE_LINE, zeros
 from wolfpack.kernels.simd import fill, load, multiply_add, store
 from wolfpack.kernels.slots import (
@@ -49,7 +50,6 @@ from wolfpack.kernels.slots import (
     slope,
     spread,
 )
-from wolfpack.kernels.specialise import entry, jit
 from wolfpack.update.direction import Direction
 from wolfpack.update.inbox import note_delay
 from wolfpack.update.plan import Exit

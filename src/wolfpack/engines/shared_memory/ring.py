@@ -26,9 +26,9 @@ from wolfpack.engines.shared_memory.worker import (
 )
 from wolfpack.kernels.atomics import fetch_add, load_acquire, relax, store_release
 from wolfpack.kernels.borrow import borrow
+from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import HAS_CURVATURE, curvature, has_room, prepare
-from wolfpack.kernels.specialise import entry, jit
 from wolfpack.update.inbox import (
     clear_inbox,
     is_complete,

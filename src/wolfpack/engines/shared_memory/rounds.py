@@ -19,9 +19,9 @@ from wolfpack.engines.shared_memory.worker import (
 )
 from wolfpack.kernels.atomics import PATIENCE, load_acquire, relax, store_release
 from wolfpack.kernels.borrow import borrow
+from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import HAS_ROWS, has_room
-from wolfpack.kernels.specialise import entry, jit
 from wolfpack.update.batch import Batch, note_gaps, weigh
 from wolfpack.update.direction import Direction, lay_out, write
 from wolfpack.update.plan import Exit
@@ -29,9 +29,9 @@ from wolfpack.update.sampling import draw
 from wolfpack.update.steps import jointly
 
 MANY_SPINS = 4096
-# Where each worker has a core, a worker that waits yields for a few milliseconds and does
-# not sleep: all wait at the barrier, so one late wake-up delays them all. Where there are
-# more workers than cores, a worker that waits soon leaves its core to the others.
+# Where each worker has a core, a worker that waits yields for a few milliseconds and
+# does not sleep: all wait at the barrier, so one late wake-up delays them all. Where
+# there are more workers than cores, a worker that waits soon leaves its core to others.
 LONG_WAIT, SHORT_WAIT = 65536, 0
 
 

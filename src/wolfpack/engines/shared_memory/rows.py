@@ -1,10 +1,10 @@
 """Workers that write straight into the one v: Algorithm 3 of the paper, and row by row.
 
-No copy of v, no lock on all of it, one block at a time: a step adds its change to v where
-that is not zero. So it costs what it touches, however large v is. `lock-free` adds
-element by element, atomically; `merge`, for problems whose blocks touch few rows of v,
-row by row, each of which it locks for the few nanoseconds that this takes. With a line
-search gamma is exact for v as it is when the oracle has returned; steps that other
+No copy of v, no lock on all of it, one block at a time: a step adds its change to v
+where that is not zero. So it costs what it touches, however large v is. `lock-free`
+adds element by element, atomically; `merge`, where blocks touch few rows of v, row by
+row, each of which it locks for the few nanoseconds that this takes. With a line search
+gamma is exact for v as it is when the oracle has returned; steps that other
 workers make between that search and the writing are not in it. How much they disturb is
 measured by looking again after the step, and steps are damped by it:
 
@@ -42,10 +42,10 @@ from wolfpack.kernels.atomics import (
     release,
 )
 from wolfpack.kernels.borrow import borrow
+from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.memory import CACHE_LINE, zeros
 from wolfpack.kernels.simd import fetch, put
 from wolfpack.kernels.slots import HAS_CURVATURE, QUADRATIC, curvature, slope
-from wolfpack.kernels.specialise import entry, jit
 from wolfpack.update.direction import Direction, lay_out
 from wolfpack.update.inbox import is_too_late, note_delay
 from wolfpack.update.plan import Exit

@@ -17,9 +17,9 @@ from wolfpack.kernels.atomics import (
     release,
     store_release,
 )
+from wolfpack.kernels.compile import jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import has_room, is_full, move
-from wolfpack.kernels.specialise import jit
 from wolfpack.update.plan import Exit
 from wolfpack.update.sampling import FLOOR, GAP, PERMUTATION
 from wolfpack.update.visit import visit
@@ -129,8 +129,8 @@ def claim(team, plan, task, tally, rng):
 def choose_part(team, task, tally):
     """Choose the blocks that the next draws of this worker come from.
 
-    Worker t draws from part t, whose data stay in its cache, unless another part has had
-    fewer turns, because its worker is slow: then from that one.
+    Worker t draws from part t, whose data stay in its cache, unless another part has
+    had fewer turns, because its worker is slow: then from that one.
     """
     n, T, progress = team.owners.size, task.n_workers, team.progress
     part = task.me
