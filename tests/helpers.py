@@ -10,6 +10,7 @@ from wolfpack.run.loop import Run
 from wolfpack.solve import _validate
 from wolfpack.state import State
 from wolfpack.update import atoms as atom_store
+from wolfpack.update.batch import Batch
 
 SERIAL = wolfpack.Serial()
 
@@ -158,5 +159,5 @@ def advance(run, updates=1):
     while run.state.n_updates < until:
         calls = (until - run.state.n_updates) * run.options.batch_size
         run.settle(run.session.advance(run, calls))
-    scratch = getattr(run.session, "scratch", None)  # of Serial
-    return scratch and (scratch.chosen.copy(), scratch.atoms.copy())
+    batch = getattr(run.session, "batch", None)  # of Serial
+    return isinstance(batch, Batch) and (batch.chosen.copy(), batch.atoms.copy())

@@ -21,6 +21,7 @@ from helpers import (
 
 import wolfpack
 from wolfpack.datasets import load_ocr
+from wolfpack.engines.cluster import service
 from wolfpack.problems import chain
 
 # Both sides of every width of a vector: 8, 16, 32, 64, more than 64, more than a byte.
@@ -163,7 +164,7 @@ def test_the_oracle_stands_that_v_changes_meanwhile(most_rows, monkeypatch):
     monkeypatch.setattr(chain, "MAX_DENSE_ROWS", most_rows)  # 0: transitions are copied
     X, y = random_chains(np.random.default_rng(0), 40, 20, [30])
     problem = wolfpack.chain_ssvm(X, y, 0.3, n_labels=20)
-    data, loops, work = problem.data, problem.kernels(), problem.work()
+    data, loops, work = problem.data, problem.kernels((service,)), problem.work()
     rng = np.random.default_rng(1)
     v = rng.normal(size=problem.shared.shape).astype(problem.shared.dtype)
     blocks, current = np.arange(40), np.zeros(1, np.int64)

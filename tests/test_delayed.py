@@ -70,13 +70,15 @@ def late_update(case, run, past, k, messages, rule):
     """Update k of the reference; return the new x, and the delays that were used.
 
     After a line search two corners may be equally good: which one the loop took is read
-    from its desk, that it is a good one for the iterate of so long ago is checked.
+    from its inbox, that it is a good one for the iterate of so long ago is checked.
     """
-    x, tau, desk = past[k], run.options.batch_size, run.session.desk
+    x, tau, inbox = past[k], run.options.batch_size, run.session.inbox
     used = [(i, late) for i, late in messages if 2 * late <= k]
     blocks = [i for i, _ in used]
-    assert desk.chosen[: desk.count[0]].tolist() == blocks
-    corners = [case.corner(i, desk.atoms[j].copy()) for j, i in enumerate(blocks)]
+    assert inbox.batch.chosen[: inbox.count[0]].tolist() == blocks
+    corners = [
+        case.corner(i, inbox.batch.atoms[j].copy()) for j, i in enumerate(blocks)
+    ]
     for s, (i, late) in zip(corners, used, strict=True):
         gradient = case.dense.gradient(past[k - late], i)
         close(s @ gradient, case.least(gradient), 10 * case.tolerance)

@@ -106,7 +106,7 @@ def test_chunks_need_not_be_minibatches(make):
         other.take(one)
     assert service.version == other.version
     assert service.state.shared.tobytes() == other.state.shared.tobytes()
-    assert service.desk.count[0] == other.desk.count[0]
+    assert service.inbox.count[0] == other.inbox.count[0]
 
 
 def test_a_block_that_comes_twice_overwrites():

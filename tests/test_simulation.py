@@ -162,10 +162,10 @@ def test_event_by_event(kind, name, tau):
     case, workers = kind(), CLUSTERS[name]
     run = begin_run(case.problem, workers, tau)
     other = Cluster(case, workers, tau, np.random.default_rng(3))
-    desk = run.session.desk
+    inbox = run.session.inbox.batch
     past = [case.x(run.state)]
     for _ in range(150 if kind is Lasso else 60):
-        chosen, atoms = desk.chosen.tolist(), desk.atoms.copy()
+        chosen, atoms = inbox.chosen.tolist(), inbox.atoms.copy()
         advance(run)
         for batch in other.until_taken():
             assert set(batch) == set(chosen)

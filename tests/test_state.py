@@ -20,7 +20,7 @@ every_problem = pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
 def bits(state):
     """Everything that the next update depends on."""
     packed = PACK[state.offsets is None](state.blocks)
-    arrays = [*packed.values(), state.shared, state.average, progress]
+    arrays = [*packed.values(), state.shared, state.average, state.progress]
     arrays += [*state.sampler]
     return [array.tobytes() for array in arrays] + [str(state.rng.bit_generator.state)]
 

@@ -19,7 +19,7 @@ from wolfpack.engines.cluster.messages import (
 )
 from wolfpack.engines.cluster.server_actor import ServerActor
 from wolfpack.update.inbox import is_too_late, note_delay
-from wolfpack.update.plan import N_DELAYS, Exit
+from wolfpack.update.plan import N_DELAYS, TALLY, Exit
 
 bounded = settings(max_examples=60, deadline=None, derandomize=True)
 MARGIN, UNTOUCHED = 4096, 77
