@@ -1,14 +1,10 @@
 """A short run that measures what `suggest_batch_size` needs, and disturbs nothing.
 
-What is a joint update of tau blocks worth? From the same iterate, and over the same
-blocks in the same order, the pilot makes updates of one block, one after the other, and
-notes how far f has fallen after k of them, F(k). Then it makes the joint update, whose
-fall is G(tau). It is worth the k at which F(k) = G(tau):
-
-    coupling(tau) = F^-1(G(tau)) / tau
-
-which is 1 where blocks do not interfere, and 1 / tau where all are alike. Falls are
-taken from the blocks that moved, in double precision, and averaged over rounds.
+From the same iterate, and over the same blocks in the same order, the pilot makes
+updates of one block, one after the other, and notes how far f has fallen after k of
+them. Then it makes the joint update of tau blocks. What that is worth in single ones,
+the coupling, follows from the two falls (`worth`). Falls are taken from the blocks that
+moved, in double precision, and averaged over rounds.
 """
 
 import dataclasses
@@ -16,9 +12,9 @@ import time
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from wolfpack.advice.along import Along
+from wolfpack.advice.worth import Falls, worth
 from wolfpack.engines.serial import GROW, Scratch, Serial
 from wolfpack.kernels.memory import copy
 from wolfpack.problem import Problem
@@ -33,7 +29,6 @@ STEPS_A_PASS = 8  # between two looks at the clock
 TIMED_SECONDS, REPEATS = 0.03, 5
 # A run is over when a pass gains less than this part of the whole fall so far.
 OVER = 1e-4
-ENOUGH = 0.999  # of a joint update's fall, for single updates to be as good
 
 
 # How blocks move together: all by one gamma; or a share a worker, one after the other,
@@ -47,15 +42,6 @@ class Point(NamedTuple):
     state: State
     exact: np.ndarray
     fallen: float
-
-
-class Sums(NamedTuple):
-    """How far f fell by `counts` single updates, and by joint ones of `sizes`."""
-
-    counts: np.ndarray
-    single: np.ndarray
-    sizes: np.ndarray
-    joint: np.ndarray
 
 
 class Pilot:
@@ -122,10 +108,10 @@ class Pilot:
         found = []
         groups = [self._groups(tau, way, n_workers) for tau in sizes.tolist()]
         for point in reversed(points):
-            sums = self._measure(point, groups, way, seconds / len(points))
-            a_pass = sums.single[-1] * self.problem.n_blocks / sums.counts[-1]
+            falls = self._measure(point, groups, way, seconds / len(points))
+            a_pass = falls.single[-1] * self.problem.n_blocks / falls.counts[-1]
             if a_pass > OVER * (point.fallen + a_pass):
-                found.append(_worth(sums))
+                found.append(worth(falls))
             if len(found) == 2:
                 break
         if not found:
@@ -134,7 +120,7 @@ class Pilot:
 
     def _measure(
         self, point: Point, groups: list[tuple[int, int]], way: Way, seconds: float
-    ) -> Sums:
+    ) -> Falls:
         begin, n = time.perf_counter(), self.problem.n_blocks
         ways = {"joint": self._joint, "merge": self._merges, "direct": self._apart}
         blocks = [count * batch for count, batch in groups]
@@ -147,7 +133,7 @@ class Pilot:
             order = self.rng.permutation(n)
             single += self._one_by_one(point, order, counts)
             joint += [ways[way](point, order, *group) for group in groups]
-        return Sums(counts, single / rounds, np.array(blocks), joint / rounds)
+        return Falls(counts, single / rounds, np.array(blocks), joint / rounds)
 
     def _groups(self, tau: int, way: Way, n_workers: int) -> tuple[int, int]:
         """Return how many groups, of how many blocks each, stand for tau in flight.
@@ -290,14 +276,3 @@ class Pilot:
                 state.blocks = self.problem.store.grow(state.blocks, room)
             elif ended:
                 run._fail(ended)
-
-
-def _worth(falls: Sums) -> np.ndarray:
-    """Return the share of single updates that each joint update is worth."""
-    single = np.concatenate([[0.0], np.maximum.accumulate(falls.single)])
-    counts = np.concatenate([[0], falls.counts])
-    # Where more updates gain next to nothing, the first of them counts.
-    worth = np.interp(ENOUGH * falls.joint, single, counts) / falls.sizes
-    # Small updates are a small sample; but larger ones never keep more.
-    steady = isotonic_regression(worth, weights=falls.sizes, increasing=False).x
-    return np.clip(steady, 1.0 / falls.sizes, 1.0)

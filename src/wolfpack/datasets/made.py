@@ -42,7 +42,7 @@ def make_piecewise(
     d: int = 10,
     n_segments: int = 10,
     noise: float = 0.1,
-    random_state: Any = 0,
+    rng: Any = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Make a noisy piecewise constant signal, for the group fused lasso.
 
@@ -54,7 +54,7 @@ def make_piecewise(
         Number of constant pieces, at most `n`; levels are standard normal.
     noise : float
         Standard deviation of the noise.
-    random_state : int, Generator, RandomState or None
+    rng : int, Generator, RandomState or None
         Seed; the same one gives the same signal.
 
     Returns
@@ -73,7 +73,7 @@ def make_piecewise(
     check_int("n_segments", n_segments, 1, n)
     if not (np.isfinite(noise) and noise >= 0):
         raise ValueError(f"noise must be a finite number >= 0; got {noise!r}.")
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(rng)
     cuts = np.sort(rng.choice(np.arange(1, n), n_segments - 1, replace=False))
     levels = rng.standard_normal((n_segments, d))
     clean = levels[np.searchsorted(cuts, np.arange(n), side="right")]

@@ -11,9 +11,6 @@ kept as it is, and named in `opaque`: loops that depend on it are not for the di
 """
 
 import builtins
-import dis
-import functools
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -22,10 +19,11 @@ import numba
 import numpy as np
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
-from numba.core.typing.templates import builtin_registry
 from numba.np.ufunc.dufunc import DUFunc
 
-from wolfpack.kernels.fingerprint import Fingerprint, is_released
+from wolfpack.kernels.bytecode import attributes_of, globals_of
+from wolfpack.kernels.fingerprint import Fingerprint
+from wolfpack.kernels.overloads import foreign_overloads, is_ours
 
 # Copies say that they come from this module, which every process can import: Numba
 # looks it up when it loads them from disk.
@@ -107,9 +105,8 @@ class Snapshot:
         A user's function may call it by way of a method or of a released name, where
         nothing of it is seen.
         """
-        if any(not _is_ours(original) for original, _ in self._copies):
-            registry = builtin_registry.functions, builtin_registry.attributes
-            self.opaque += _overloads(*map(len, registry))
+        if any(not is_ours(original) for original, _ in self._copies):
+            self.opaque += foreign_overloads()
 
     def name_copies(self, key: str) -> None:
         """Give every copy a name that no other function has.
@@ -206,7 +203,7 @@ class Snapshot:
             code, space, function.__name__, defaults or None, cells or None
         )
         self._copies.append((function, copy))
-        if "objmode" in _attributes_of(code):
+        if "objmode" in attributes_of(code):
             self.opaque.append(f"{name} (goes back to Python)")
 
         def fill() -> None:
@@ -223,7 +220,7 @@ class Snapshot:
                 except ValueError:  # not defined yet
                     continue
                 cell.cell_contents = self._member(value, code, f"{key} in {name}")
-            for key in sorted(_globals_of(code)):
+            for key in sorted(globals_of(code)):
                 found = function.__globals__ if key in function.__globals__ else _BUILT
                 if key in found:
                     self.digest.text("global", key)
@@ -236,7 +233,7 @@ class Snapshot:
     def _member(self, value: Any, code: types.CodeType, where: str) -> Any:
         if not isinstance(value, types.ModuleType):
             return self.take(value, where)
-        return self._module(value, _attributes_of(code))
+        return self._module(value, attributes_of(code))
 
     def _module(self, module: types.ModuleType, names: frozenset[str]) -> Any:
         """Return a module that holds what a function may read of this one."""
@@ -277,47 +274,5 @@ class Snapshot:
                 self.digest.known(constant)
 
 
-def _is_ours(function: Any) -> bool:
-    return str(function.__module__).partition(".")[0] == "wolfpack"
-
-
-@functools.lru_cache(1)
-def _overloads(n_functions: int, n_attributes: int) -> tuple[str, ...]:
-    """Return the overloads that neither a released package nor wolfpack has made."""
-    found = []
-    for template in (*builtin_registry.functions, *builtin_registry.attributes):
-        define: Any = getattr(template, "_overload_func", None)
-        if define is None:
-            continue
-        module = sys.modules.get(define.__globals__.get("__name__") or "")
-        if module is not None and is_released(module):
-            continue
-        target = getattr(template, "key", None)
-        own = isinstance(target, types.FunctionType)
-        if _is_ours(define) or (own and not is_released(target)):
-            continue  # ours, or of a function of the user's that is opaque itself
-        found.append(f"{define.__qualname__} (an overload)")
-    return tuple(found)
-
-
 def _order(option: Any) -> Any:
     return sorted(option) if isinstance(option, set | frozenset) else option
-
-
-def _nested(code: types.CodeType) -> list[types.CodeType]:
-    return [value for value in code.co_consts if isinstance(value, types.CodeType)]
-
-
-@functools.lru_cache(4096)
-def _globals_of(code: types.CodeType) -> frozenset[str]:
-    """Return the globals that a function, or one inside it, reads."""
-    reads = ("LOAD_GLOBAL", "LOAD_NAME")
-    own = {i.argval for i in dis.get_instructions(code) if i.opname in reads}
-    return frozenset(own.union(*map(_globals_of, _nested(code))))
-
-
-@functools.lru_cache(4096)
-def _attributes_of(code: types.CodeType) -> frozenset[str]:
-    """Return what a function may read as an attribute of a module."""
-    texts = (value for value in code.co_consts if isinstance(value, str))
-    return frozenset(code.co_names).union(texts, *map(_attributes_of, _nested(code)))

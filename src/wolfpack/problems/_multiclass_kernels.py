@@ -6,8 +6,9 @@ distribution over the classes, has
     A_i a = (q / lambda) (e_y - a) x^T,   <a, grad_i f> = q <e_y - a, W x> - q (1 - a_y)
 
 and along d with sum_k d_k = 0 the second derivative of f is q^2 |x|^2 / lambda |d|^2.
-So the minimiser over a block is a projection to the simplex. `slope`, `value`,
-`spread`, `curvature` and `touched` are those of `_chain_kernels`, for one position.
+So the minimiser over a block is a projection to the simplex. `slope` and `value` are
+those of `_chain_kernels`, and `spread`, `curvature` and `touched` those of
+`_chain_step`, for one position.
 """
 
 import numpy as np

@@ -19,7 +19,7 @@ from wolfpack.checks.inputs import regularisation, shares
 from wolfpack.kernels.memory import copy, zeros
 from wolfpack.kernels.specialise import specialise
 from wolfpack.problem import Problem
-from wolfpack.problems import _chain_kernels, _viterbi
+from wolfpack.problems import _chain_kernels, _chain_step, _viterbi
 from wolfpack.problems._sequences import pack_features, pack_labels
 
 # Inner products of positions make steps faster; past this many they take too much.
@@ -49,7 +49,7 @@ class Chains(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Scratch of one worker; see `_chain_kernels.prepare`."""
+    """Scratch of one worker; see `_chain_step.prepare`."""
 
     theta: np.ndarray
     best: np.ndarray
@@ -257,7 +257,7 @@ def kernels_for(data: Chains) -> SimpleNamespace:
     """
     few = data.n_labels <= 256
     return specialise(
-        [_viterbi, _chain_kernels],
+        [_viterbi, _chain_kernels, _chain_step],
         {
             "LANES": choose_lanes(data.n_labels),
             "WIDTH": data.width if data.width <= 64 else 0,
