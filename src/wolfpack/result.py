@@ -222,7 +222,8 @@ class Result:
     trace : list of TraceRow
         One row a check.
     state : State
-        For `solve(start=...)` and `save`.
+        For `solve(start=...)` and `save`. An estimator's `result_` has it only with
+        warm_start=True, else None.
 
     Examples
     --------
@@ -267,6 +268,8 @@ class Result:
 
     def save(self, path: str | os.PathLike) -> Path:
         """Save the state, to go on later: `solve(start=State.load(path))`."""
+        if self.state is None:
+            raise ValueError("this result has no state; fit with warm_start=True.")
         return self.state.save(path)
 
     def to_frame(self) -> "pd.DataFrame":

@@ -128,9 +128,9 @@ def _check_arrays(problem: Problem) -> None:
 def _check_rest(problem: Problem) -> None:
     if not (isinstance(problem.max_rows, int | np.integer) and problem.max_rows >= 0):
         raise ProblemError(f"max_rows must be 0 or more, but is {problem.max_rows!r}.")
-    for name in ("work", "finish"):
+    for name in ("work", "finish", "constants"):
         value = getattr(problem, name)
-        if not callable(value) and not (name == "finish" and value is None):
+        if not callable(value) and not (name != "work" and value is None):
             raise ProblemError(f"{name} must be a function, but is {value!r}.")
     named = (getattr(problem, name) for name in REQUIRED + OPTIONAL)
     if any(map(is_compiled, named)) and _holds_function(problem.data):

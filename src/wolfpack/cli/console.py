@@ -59,12 +59,11 @@ def describe_team(engine: Any, result: Result) -> dict[str, Any]:
 
 
 class Watcher:
-    """Listens to a run: the bar moves with the logarithm of the gap."""
+    """A callback that shows a run: the bar moves with the logarithm of the gap."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.as_json = as_json
         self.first_gap = math.nan
-        self.result: Result | None = None
         console = Console(stderr=True)
         self.bar = Progress(  # 80 columns are enough
             BarColumn(16, complete_style="blue", finished_style="green"),
@@ -82,10 +81,6 @@ class Watcher:
 
     def __exit__(self, *exc_info: object) -> None:
         self.bar.stop()
-
-    def take(self, result: Result) -> None:
-        """Keep what the run returned."""
-        self.result = result
 
     def __call__(self, event: Event) -> None:
         """Show an event."""

@@ -120,18 +120,15 @@ class _Job(ABC):
     ) -> dict[str, Any]:
         model, engine = self.model, engine or Serial()
         with Watcher(as_json, quiet) as watcher:
-            model._listener, model._engine = watcher, engine
+            model.set_params(engine=engine, callback=watcher)
             try:
                 model.fit(*data)
             except KeyboardInterrupt:
                 if not hasattr(model, "status_"):  # before there was anything to keep
                     raise
-            finally:
-                del model._listener, model._engine
-        assert watcher.result is not None
         row = to_dict(model.trace_[-1])
         status = {"status": model.status_.name, "reason": model.status_.value}
-        team = describe_team(engine, watcher.result)
+        team = describe_team(engine, model.result_)
         return {**status, **row, **team, "peak_memory_mb": peak_memory_mb()}
 
     def keep(

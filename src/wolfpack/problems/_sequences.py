@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from wolfpack.checks.inputs import refuse_features
+from wolfpack.checks.inputs import encode, join_labels, refuse_features
 
 
 def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:
@@ -93,3 +93,27 @@ def pack_labels(y: Sequence[Any], begin: np.ndarray) -> np.ndarray:
     if labels.dtype.kind not in "iu":
         raise ValueError(f"labels must be integers, but are {labels.dtype}.")
     return labels
+
+
+def join_sequences(y: Sequence[Any]) -> np.ndarray:
+    """Return the labels of all sequences one after the other."""
+    if not hasattr(y, "__len__"):
+        raise ValueError(
+            f"y must be a list of label arrays, one a sequence, not {type(y).__name__}."
+        )
+    if len(y) == 0:
+        raise ValueError("y is empty: at least one sequence is needed.")
+    arrays = [np.asarray(labels) for labels in y]
+    for i, labels in enumerate(arrays):
+        if labels.ndim != 1 or labels.size == 0:
+            raise ValueError(
+                f"y[{i}] must be one label a position, but has shape {labels.shape}."
+            )
+    return join_labels(y)
+
+
+def encode_sequences(y: Sequence[Any]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the sorted labels, and y as numbers 0 ... K - 1."""
+    classes, codes = encode(join_sequences(y))
+    ends = np.cumsum([len(labels) for labels in y])[:-1]
+    return classes, np.split(codes, ends)

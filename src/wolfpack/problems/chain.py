@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from wolfpack.checks.inputs import regularisation, shares
 from wolfpack.kernels.memory import copy, zeros
@@ -21,6 +22,25 @@ from wolfpack.kernels.specialise import specialise
 from wolfpack.problem import Problem
 from wolfpack.problems import _chain_kernels, _chain_step, _viterbi
 from wolfpack.problems._sequences import pack_features, pack_labels
+from wolfpack.problems.chain_weights import (
+    ChainWeights,
+    pack_weights,
+    unpack_weights,
+)
+from wolfpack.theory.constants import Constants, multiclass_constants
+
+__all__ = [
+    "ChainWeights",
+    "Chains",
+    "Work",
+    "chain_ssvm",
+    "kernels_for",
+    "layout",
+    "make_problem",
+    "make_work",
+    "pack_weights",
+    "unpack_weights",
+]
 
 # Inner products of positions make steps faster; past this many they take too much.
 MAX_GRAM = 2**23
@@ -61,16 +81,6 @@ class Work(NamedTuple):
     pair_rows: np.ndarray
     is_pair_row: np.ndarray
     counts: np.ndarray
-
-
-class ChainWeights(NamedTuple):
-    """What a chain model has learnt: phi's parts, label by label."""
-
-    features: np.ndarray  # (n_labels, n_features)
-    bias: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
-    transitions: np.ndarray  # from, to
 
 
 def chain_ssvm(
@@ -167,10 +177,23 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         max_rows=int(per_block.max()) + data.n_labels,
         work=lambda: make_work(data),
         scale=scale,
+        constants=constants,
         finish=lambda shared: unpack_weights(shared, n_features, data.n_labels),
         name="chain_ssvm",
         checked=True,
     ).made_by(make_problem, packed, n_rows, n_features, scale)
+
+
+def constants(problem: Problem) -> Constants | None:
+    """Return the exact B and mu of chains of length one, which are a multiclass SVM."""
+    data = problem.data
+    if (np.diff(data.begin) > 1).any():
+        return None
+    columns = data.features // data.width
+    values = data.values if data.values.size else np.ones(len(columns))
+    X = sp.csr_matrix((values, columns, data.feature_begin))
+    how = {"n_classes": data.n_labels, "sample_weight": data.share}
+    return multiclass_constants(X, data.labels, data.alpha, **how)
 
 
 def make_work(data: Chains) -> Work:
@@ -267,24 +290,3 @@ def kernels_for(data: Chains) -> SimpleNamespace:
             "LABEL_BITS": np.uint64(2**8 - 1 if few else 2**32 - 1),
         },
     )
-
-
-def unpack_weights(shared: np.ndarray, n_features: int, n_labels: int) -> ChainWeights:
-    """Cut the table v into its parts."""
-    table = np.ascontiguousarray(shared[:, :n_labels].T)
-    return ChainWeights(
-        features=table[:, :n_features],
-        bias=table[:, n_features],
-        first=table[:, n_features + 1],
-        last=table[:, n_features + 2],
-        transitions=np.ascontiguousarray(table[:, n_features + 3 :].T),
-    )
-
-
-def pack_weights(weights: ChainWeights, width: int) -> np.ndarray:
-    """Undo `unpack_weights`."""
-    n_labels, n_features = weights.features.shape
-    table = np.zeros((n_features + 3 + n_labels, width), np.float32)
-    rows = [weights.features.T, weights.bias, weights.first, weights.last]
-    table[:, :n_labels] = np.vstack([*rows, weights.transitions])
-    return table

@@ -6,7 +6,7 @@ With H the Hessian of f (section 2.2; here f is quadratic, so H is one matrix)
     mu_ij = sup over x_i in M_i, x_j in M_j of x_i' H_ij x_j,  mu = mean over i != j
 
 They are known exactly for the group fused lasso and for multiclass problems; for any
-other quadratic problem see `_sampled`.
+other quadratic problem see `sampled`.
 """
 
 from typing import Any, NamedTuple
