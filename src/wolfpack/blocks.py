@@ -116,7 +116,7 @@ def from_blocks(
         return inside(data.params, i, atom, 1e-9)
 
     def slope(data, shared, direction, rows, gamma):
-        # All of x may matter to a gradient, so a step is tried on a copy.
+        # A gradient may read all of x, so the step is made on a copy of it.
         moved = shared
         if gamma != 0.0:
             moved = shared.copy()
@@ -133,7 +133,9 @@ def from_blocks(
     given = [gradient] if value is None else [gradient, value]
     native = all(is_compiled(function) for function in given)
     compiled = jit if native else (lambda function: function)
-    if not native:  # plain Python would call what Numba compiled on an older day
+    if not native:
+        # A compiled function keeps the globals that it saw when it was compiled; plain
+        # Python loops must call it with those of now.
         gradient, value = fresh(gradient), fresh(value)
     return Problem(
         data=Blocks(set.params, tuple(args)),
@@ -141,7 +143,7 @@ def from_blocks(
         start=x0,
         oracle=compiled(oracle),
         score=compiled(score),
-        add=add if native else add.py_func,  # args may hold what Numba does not know
+        add=add if native else add.py_func,  # args may hold objects
         slope=compiled(slope),
         value=None if value is None else compiled(objective),
         contains=compiled(contains),

@@ -64,15 +64,15 @@ class TraceRow(NamedTuple):
     drift: float
     seconds: float
     wall_seconds: float
-    simulated_seconds: float | None = None  # where workers are simulated
+    simulated_seconds: float | None = None  # None unless workers are simulated
 
 
 @dataclass(frozen=True)
 class Simulated:
     """How simulated workers spent their time; see `Delayed`.
 
-    `server_utilisation` is the share of the time that the server works,
-    `worker_utilisation` that in which workers do not stand before a full queue.
+    `server_utilisation` is the share of the time in which the server works,
+    `worker_utilisation` that in which workers do not wait for room in the queue.
 
     Examples
     --------
@@ -173,7 +173,7 @@ class Event:
     scale: float
     max_epochs: float
     state: State = field(repr=False)
-    live: Live | None = None  # where workers may come and go
+    live: Live | None = None  # None unless workers may come and go
 
     @property
     def relative_gap(self) -> float:
@@ -188,7 +188,7 @@ class Result:
     Attributes
     ----------
     solution
-        What the problem's `finish` makes of it: weights, a signal, x.
+        What the problem's `finish` makes of v: weights, a signal, x.
     objective : float
         f(x) at the last iterate.
     gap : float
@@ -204,9 +204,9 @@ class Result:
     epochs, n_updates, n_oracle_calls
         Passes k tau / n, updates k, and oracle calls of the updates.
     n_collisions, n_dropped, n_lost : int
-        Updates that overwrote another of the same batch, that were older than half of
-        all versions, and that a worker with `return_probability` did not report, or
-        whose v was lost with a server that died.
+        Updates that overwrote another of the same batch; that were dropped because they
+        were older than half of all versions; and that a worker with
+        `return_probability` did not report, or that were lost with a dead server.
     delay : Delay or None
         How old v was when updates were computed; None where nothing is delayed.
     n_workers, bytes_per_worker : int

@@ -23,9 +23,9 @@ from wolfpack.solve import _validate
 from wolfpack.state import State
 from wolfpack.update import sampling
 
-ROUNDS = 12  # of draws, at most, at each point
-PASSES = (0, 1, 8)  # after so many the coupling is measured, if f still falls
-STEPS_A_PASS = 8  # between two looks at the clock
+ROUNDS = 12  # the most draws of blocks at each point
+PASSES = (0, 1, 8)  # the coupling is measured after these, while f still falls
+STEPS_A_PASS = 8  # parts of a pass, after each of which the clock is read
 TIMED_SECONDS, REPEATS = 0.03, 5
 # A run is over when a pass gains less than this part of the whole fall so far.
 OVER = 1e-4
@@ -57,17 +57,15 @@ class Pilot:
             state, self.along.image(state, range(problem.n_blocks))[0], 0.0
         )
         self.step_seconds = np.nan
-        self._runs: dict[int, Run] = {}  # of so many blocks an update
+        self._runs: dict[int, Run] = {}  # by blocks an update
 
     def _options(self, engine: Any, batch_size: int) -> Options:
-        # Serial walks through an order that is laid out for it, see `_place`.
+        # `_place` lays out the order of blocks, which Serial then walks through.
         way = "permutation" if isinstance(engine, Serial) else "uniform"
         return _validate(
             self.problem, batch_size, "line", way, False, 0.0, np.inf, None, None,
             engine,
         )  # fmt: skip
-
-    # Where to measure.
 
     def walk(self, seconds: float) -> list[Point]:
         """Return the start and points further on, as far as the time allows."""
@@ -90,8 +88,6 @@ class Pilot:
         return Point(
             state, exact, self.along.fall(start.exact, exact - start.exact, linear)
         )
-
-    # Coupling.
 
     def coupling(
         self,
@@ -116,7 +112,8 @@ class Pilot:
                 break
         if not found:
             return np.ones(len(sizes))
-        return 1.0 / np.mean(1.0 / np.array(found), axis=0)  # it is passes that add up
+        # The mean is over passes, to which the coupling is inversely proportional.
+        return 1.0 / np.mean(1.0 / np.array(found), axis=0)
 
     def _measure(
         self, point: Point, groups: list[tuple[int, int]], way: Way, seconds: float
@@ -138,9 +135,9 @@ class Pilot:
     def _groups(self, tau: int, way: Way, n_workers: int) -> tuple[int, int]:
         """Return how many groups, of how many blocks each, stand for tau in flight.
 
-        A worker that never stops finds the work of T - 1 others done between reading v
-        and writing to it. Workers that start together find half as much on average; so
-        there are 2 T - 1 of them.
+        Between reading v and writing to it, a worker that never stops sees the work of
+        T - 1 others arrive. Here all groups start together, and a group sees half of
+        the others on average. So 2 T - 1 groups stand for T workers.
         """
         n = self.problem.n_blocks
         if way == "joint":
@@ -153,7 +150,7 @@ class Pilot:
     def _one_by_one(
         self, point: Point, order: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
-        """Return how far f falls by so many updates of one block each."""
+        """Return how far f falls by `counts` updates of one block each."""
         state, falls, done = self._clone(point.state), [], 0
         change, linear = np.zeros_like(point.exact), 0.0
         for count in counts:
@@ -179,7 +176,7 @@ class Pilot:
         return total
 
     def _apart(self, point: Point, order: np.ndarray, count: int, batch: int) -> float:
-        """Return how far f falls if all add steps found at the same v, damped."""
+        """Return how far f falls by a search along the sum of steps from one v."""
         state = self._clone(point.state)
         for t in range(count * batch):
             state.shared[...] = point.exact
@@ -202,8 +199,6 @@ class Pilot:
             point.exact, *self.along.change(point.state, state, order[:tau])
         )
 
-    # Time.
-
     def time_calls(self, engine: Any, sizes: list[int], seconds: float) -> np.ndarray:
         """Return the seconds an oracle call takes an engine with each batch size.
 
@@ -219,7 +214,7 @@ class Pilot:
         ]
         limit = min(TIMED_SECONDS, seconds / (len(sizes) * (REPEATS + 1)))
         best = np.full(len(sizes), np.inf)
-        for _ in range(REPEATS + 1):  # the first time, to see how long it takes
+        for _ in range(REPEATS + 1):  # the first shows how many calls fit into `limit`
             for k, (run, state) in enumerate(zip(runs, states, strict=True)):
                 calls = max(4 * sizes[k], int(limit / best[k]))  # 0 at first
                 best[k] = min(best[k], self._time(run, state, calls))
@@ -245,8 +240,6 @@ class Pilot:
             best = min(best, time.perf_counter() - begin)
         return best / count
 
-    # Tools.
-
     def _clone(self, state: State, room: int = 1) -> State:
         store, offsets = self.problem.store, self.problem.offsets
         return dataclasses.replace(
@@ -264,7 +257,7 @@ class Pilot:
         state.sampler.cursor[0] = first
 
     def _advance(self, run: Run, state: State, calls: int) -> None:
-        """Make so many oracle calls, or a few more."""
+        """Make `calls` oracle calls, or a few more to end an update."""
         run.state = state
         if isinstance(run.scratch, Scratch):  # clones count from the same update on
             run.scratch.stamps[:] = -1

@@ -153,7 +153,7 @@ def _check_signature(name: str, function: Callable) -> None:
         raise ProblemError(f"{name} must be a function, but is {function!r}.")
     try:
         inspect.signature(python).bind(*needed)
-    except ValueError:  # a builtin that does not say
+    except ValueError:  # a builtin, which has no signature
         return
     except TypeError:
         given = inspect.signature(python)

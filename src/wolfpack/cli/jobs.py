@@ -124,7 +124,7 @@ class _Job(ABC):
             try:
                 model.fit(*data)
             except KeyboardInterrupt:
-                if not hasattr(model, "status_"):  # before there was anything to keep
+                if not hasattr(model, "status_"):  # nothing is learnt yet
                     raise
         row = to_dict(model.trace_[-1])
         status = {"status": model.status_.name, "reason": model.status_.value}
@@ -263,9 +263,9 @@ class SignalJob(_Job):
         self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None
     ) -> dict[str, Any]:
         """Recover the signal; return the report."""
-        if getattr(engine, "mode", None) == "server":  # which draws no other way
+        if getattr(engine, "mode", None) == "server":  # it draws uniformly only
             options = {"sampling": "uniform", **options}
-        if isinstance(engine, Ray):  # whose workers do not know x either
+        if isinstance(engine, Ray):  # its workers lack x_(i), which "exact" needs
             options = {"sampling": "uniform", "step": "line", **options}
         self.model = GroupFusedLasso(**options)
         report = self._watch((self.noisy,), as_json, quiet, engine)

@@ -91,9 +91,10 @@ def make_chains(
 ) -> Sequences:
     """Make long labelled sequences with sparse binary features.
 
-    Labels follow a Markov chain: from each there are five usual ways on, which it takes
-    nine times of ten. A position has one feature out of each of `n_active` groups, as
-    text has one word, one tag and one shape: that of its label, or any at all.
+    Labels follow a Markov chain: each has five usual successors, one of which follows
+    it nine times out of ten. A position has one feature out of each of `n_active`
+    groups, as text has one word, one tag and one shape: that of its label, or, with
+    probability `noise`, any of the group.
 
     Parameters
     ----------
@@ -202,7 +203,7 @@ def make_speech(
 
 
 def _draw_labels(lengths: np.ndarray, n_labels: int, rng: Any) -> np.ndarray:
-    """Walk all chains at once; return their labels, one chain after the other."""
+    """Draw all chains side by side; return their labels, one chain after the other."""
     ways = rng.integers(n_labels, size=(n_labels, 5))
     walks = np.empty((lengths.size, lengths.max()), dtype=np.int64)
     walks[:, 0] = rng.integers(n_labels, size=lengths.size)

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import numpy as np
 
-MOST = 2.0**53  # whole numbers beyond are not exact in floating point
-# How each distribution is drawn, from its own numbers.
+MOST = 2.0**53  # larger whole numbers are not exact in floating point
+# How each distribution is drawn; the keywords are its `numbers`.
 _SAMPLES = {
     "poisson": lambda rng, size, mean: rng.poisson(mean, size),
     "pareto": lambda rng, size, mean, shape: np.rint(
@@ -36,10 +36,10 @@ class Delays:
     name: str
     numbers: tuple[tuple[str, Any], ...]
     mean: float
-    maximum: float  # none is larger, or as good as none
+    maximum: float  # draws are cut off here; above it their probability is negligible
 
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Return `size` delays, each on its own."""
+        """Return `size` independent delays."""
         drawn = _SAMPLES[self.name](rng, size, **dict(self.numbers))
         return np.minimum(drawn, self.maximum).astype(np.int64)
 
@@ -58,7 +58,7 @@ def poisson(mean: float) -> Delays:
     20.0
     """
     mean = at_least("mean", mean, 0)
-    most = math.ceil(mean + 12.0 * math.sqrt(mean) + 50.0)  # once in 10^30 draws
+    most = math.ceil(mean + 12.0 * math.sqrt(mean) + 50.0)  # 1 of 10^30 draws is more
     return Delays("poisson", (("mean", mean),), mean, most)
 
 
@@ -76,7 +76,7 @@ def pareto(mean: float, shape: float = 2.0) -> Delays:
     """
     mean = at_least("mean", mean, 0, open_end=True)
     shape = at_least("shape", shape, 1, open_end=True)
-    # Beyond 2^62 there are no such integers, and no run is so long.
+    # A heavy tail can exceed 64-bit integers; no run has 2^62 updates.
     return Delays("pareto", (("mean", mean), ("shape", shape)), mean, 2.0**62)
 
 
@@ -103,14 +103,14 @@ def geometric(mean: float) -> Delays:
     3.0
     """
     mean = at_least("mean", mean, 0)
-    most = math.ceil(70.0 * (mean + 1.0))  # once in 10^30 draws
+    most = math.ceil(70.0 * (mean + 1.0))  # 1 of 10^30 draws is more
     return Delays("geometric", (("mean", mean),), mean, most)
 
 
 def empirical(histogram: Any) -> Delays:
-    """Return delays as often as they were counted: `histogram[d]` times d.
+    """Return delays with the frequencies of a histogram: delay d `histogram[d]` times.
 
-    A `Result.delay` that `Threads` measured will do, too.
+    A `Result.delay` that `Threads` measured is a histogram, too.
 
     Examples
     --------

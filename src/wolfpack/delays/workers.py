@@ -14,30 +14,30 @@ from wolfpack.delays.distributions import at_least
 class Workers:
     """Workers and a server in simulated time (Algorithm 1); seconds throughout.
 
-    Each worker reads v, solves one subproblem, sends the answer and goes on, waiting
-    for nobody; the server takes answers in the order in which they come. Of what
-    differs between workers, give one number, or one each.
+    Each worker reads v, solves one subproblem, sends the answer and goes on without
+    waiting; the server takes answers in the order in which they come. Where a parameter
+    takes a sequence, it has one number a worker.
 
     Parameters
     ----------
     n_workers : int
         T in the paper.
     oracle_seconds : float or (float, float)
-        What a subproblem takes; two numbers: uniform between them.
+        The time of a subproblem; two numbers: uniform between them.
     message_seconds : float
-        From a worker to the server; it does not keep the worker busy.
+        The time of a message from a worker to the server; the worker goes on meanwhile.
     read_seconds : float
-        What a worker waits for v, where it is new since it last read it.
+        The time to read v, if it has changed since the worker last read it.
     take_seconds : float
-        What the server needs to take a message.
+        The time that the server needs to take a message.
     step_seconds : float
-        What it needs for one update, once all its blocks are there.
+        The time that it needs for one update, once all blocks of the update are there.
     speed : float or sequence
         1: as `oracle_seconds` says; 0.1: ten times as long.
     return_probability : float or sequence
-        A worker solves, and reports with this probability.
+        The probability with which a worker reports what it has solved.
     joins, fails : float or sequence
-        When a worker comes, and when it is gone, with what it was at.
+        When a worker begins, and when it dies, with the subproblem that it was solving.
     queue : int, optional
         How many messages may be sent and not yet taken; a worker with one more waits.
         Default: 4 T, as in `Threads`.
@@ -61,7 +61,7 @@ class Workers:
     queue: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no cluster has."""
+        """Refuse numbers that no cluster has."""
         for name in ("n_workers", "queue"):
             value = getattr(self, name)
             whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -106,10 +106,10 @@ class Workers:
     ) -> "Workers":
         """Return workers like the cores of this machine.
 
-        What an oracle call and an update of `batch_size` blocks (default: one a worker)
-        take, and to read v while it is written, is measured in short runs of `Threads`
-        with as many workers as there are cores for, for about so many `seconds`.
-        `oracle_repeats` is as there; `others` are the rest of the parameters.
+        Short runs of `Threads`, with as many workers as there are cores for, measure
+        the time of an oracle call, of an update of `batch_size` blocks (default: one a
+        worker), and of reading v while it is written; they take about `seconds` in all.
+        `oracle_repeats` is that of `Threads`; `others` are the rest of the parameters.
         """
         from wolfpack.advice.costs import measure
 

@@ -1,4 +1,4 @@
-"""What all estimators share: arguments, callbacks, warnings, learned numbers."""
+"""What all estimators share: arguments, callbacks, warnings, learnt numbers."""
 
 import contextlib
 import dataclasses
@@ -81,7 +81,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
             ) from error
         self._learn(result, describe)
         context.call_on_fit_task_end(estimator=self)
-        if result.status is Status.INTERRUPTED:  # a search over many fits must stop
+        if result.status is Status.INTERRUPTED:  # so that a search over fits stops too
             raise KeyboardInterrupt("fit was interrupted; what it had learnt is kept.")
         if result.status in UNFINISHED:
             # Level 4 is the caller of `fit`: its decorator is a frame of its own.
@@ -198,7 +198,8 @@ class _Passes:
     def __init__(self, estimator, context, problem, describe, done: float) -> None:
         self.estimator, self.context, self.problem = estimator, context, problem
         self.describe, self.told = describe, math.floor(done)
-        # A batch that does not divide n ends a little after the last whole pass.
+        # A batch that does not divide n ends a little after the last whole pass, which
+        # would be one subtask too many.
         self.last = self.told + context.max_subtasks
 
     def __call__(self, event: Event) -> bool:

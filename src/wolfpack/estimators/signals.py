@@ -137,13 +137,16 @@ class GroupFusedLasso(DualEstimator):
         return {"signal_": signal.astype(X.dtype, copy=False)}
 
     def _lower_prices(self, prices: np.ndarray, alpha: float) -> None:
-        """Bring what the last fit left, perhaps with a larger alpha, into the ball."""
+        """Shorten the prices of the last fit, whose alpha may have been larger."""
         size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1)
         high = size > (1 + TOLERANCE) * alpha
         prices[high] *= alpha / size[high, np.newaxis]
 
     def _find_change_points(self, X: np.ndarray, prices: np.ndarray) -> None:
-        """Keep the jumps whose price is at its limit; others are left-over gap."""
+        """Keep the jumps whose price is at its limit, alpha.
+
+        At the optimum all others are 0; here they are not, because the gap is not 0.
+        """
         signal, X = self.signal_.astype(np.float64), X.astype(np.float64)
         jumps = np.linalg.norm(np.diff(signal, axis=0), ord=self.q, axis=1)
         size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1)

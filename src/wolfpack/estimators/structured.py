@@ -18,7 +18,7 @@ from wolfpack.problems._sequences import (
 )
 from wolfpack.result import Event
 
-MOST_SCORE = 1e29  # scores are float32, and labels that do not exist have -1e30
+MOST_SCORE = 1e29  # padding labels score -1e30, and must never be the best
 
 
 class ChainSSVM(DualEstimator):

@@ -25,10 +25,10 @@ from wolfpack.kernels.bytecode import attributes_of, globals_of
 from wolfpack.kernels.fingerprint import Fingerprint
 from wolfpack.kernels.overloads import foreign_overloads, is_ours
 
-# Copies say that they come from this module, which every process can import: Numba
-# looks it up when it loads them from disk.
+# Copies name this module as theirs: Numba imports it when it loads them from disk, and
+# every process can.
 HOME = __name__
-# Numba puts the address of a larger array into the code, where others put its content.
+# Of an array larger than this, Numba compiles in the address and not the content.
 LARGE_BYTES = 10**6
 _BUILT = vars(builtins)
 _WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper", "forceinline")
@@ -48,12 +48,12 @@ class Signed(CPUDispatcher):
             self.disable_compile()
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Answer compiled code that calls it."""
+        """Settle before compiled code calls it."""
         self.settle()
         return super().get_call_template(args, kws)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Answer Python that calls it."""
+        """Settle before Python calls it."""
         self.settle()
         return super().__call__(*args, **named)
 
@@ -71,9 +71,11 @@ class Snapshot:
         self.digest = Fingerprint()
         self.opaque: list[str] = []
         self._checked = checked
-        self._copies: list[tuple[Any, types.FunctionType]] = []  # of which original
-        self._met: dict[int, tuple[int, Any, Any]] = {}  # number, original, copy
-        self._open: list[int] = []  # the functions whose globals are being copied
+        self._copies: list[tuple[Any, types.FunctionType]] = []  # original, copy
+        self._met: dict[int, tuple[int, Any, Any]] = {}  # by id: number, original, copy
+        self._open: list[
+            int
+        ] = []  # numbers of functions whose globals are being copied
         self._modules: dict[tuple[int, frozenset[str]], types.ModuleType] = {}
 
     def take(self, value: Any, where: str) -> Any:
@@ -102,8 +104,8 @@ class Snapshot:
     def note_overloads(self) -> None:
         """Name what the program has overloaded of NumPy, Numba and the like.
 
-        A user's function may call it by way of a method or of a released name, where
-        nothing of it is seen.
+        A user's function may call an overload through a method or a released name, and
+        the walk over the function does not see that.
         """
         if any(not is_ours(original) for original, _ in self._copies):
             self.opaque += foreign_overloads()
@@ -120,14 +122,14 @@ class Snapshot:
             copy.__globals__["__name__"] = copy.__module__
 
     def _note(self, value: Any, copy: Any) -> Any:
-        """Remember a copy, for whoever refers to the same value: also to itself."""
+        """Remember a copy, for other references to the same value, cycles included."""
         self._met[id(value)] = len(self._met), value, copy
         return copy
 
     def _keep(self, value: Any, where: str) -> Any:
         self.opaque.append(f"{where} ({type(value).__name__})")
         self.digest.text("opaque", str(id(value)))
-        return self._note(value, value)  # which stays alive, and so its id is unique
+        return self._note(value, value)  # kept alive, so that its id stays unique
 
     def _dispatcher(self, value: Any, where: str) -> Any:
         origin = getattr(value, "origin", None)
@@ -156,7 +158,7 @@ class Snapshot:
         return made
 
     def _array(self, value: np.ndarray, where: str) -> np.ndarray:
-        """Return a copy of the same layout that nobody else can change."""
+        """Return a copy of the same layout, which no other code refers to."""
         flags = value.flags
         self.digest.text("layout", f"{value.strides} {flags.writeable} {flags.aligned}")
         if value.nbytes > LARGE_BYTES:
@@ -177,7 +179,7 @@ class Snapshot:
         self.digest.text("record", type(value).__name__)
         if not hasattr(value, "_fields") or not self.digest.known(type(value)):
             return self._keep(value, where)
-        # Its class may have a constructor of its own, which was called already.
+        # A constructor of the class's own must not run again: it has made these items.
         return tuple.__new__(type(value), [self.take(item, where) for item in value])
 
     def _intrinsic(self, value: Any, where: str) -> Any:
@@ -217,7 +219,7 @@ class Snapshot:
                 self.digest.text("cell", key)
                 try:
                     value = old.cell_contents
-                except ValueError:  # not defined yet
+                except ValueError:  # the cell is still empty
                     continue
                 cell.cell_contents = self._member(value, code, f"{key} in {name}")
             for key in sorted(globals_of(code)):
@@ -239,7 +241,7 @@ class Snapshot:
         """Return a module that holds what a function may read of this one."""
         if self.digest.known(module):
             for name in sorted(names & set(vars(module))):
-                value = vars(module)[name]  # a user may have put a number there
+                value = vars(module)[name]  # users may have replaced a number there
                 if isinstance(value, int | float | complex | np.ndarray | np.generic):
                     self.digest.text("number", name)
                     self.digest.known(value)

@@ -28,7 +28,7 @@ from wolfpack.problems._viterbi import LANES, UNIT, columns, find_steps
 from wolfpack.update.atoms import BEGIN, COUNT, SLOT
 
 PER_WORD = 8  # labels in eight bytes
-LABEL_BITS = np.uint64(255)  # the first of them
+LABEL_BITS = np.uint64(255)  # the bits of the first of these labels
 
 
 @jit
@@ -52,7 +52,8 @@ def prepare(data, shared, blocks, i, atom, work):
     last = False
     bits = np.uint64(0)
     for t in range(length):
-        if t % PER_WORD == 0:  # the positions at which some atom differs from s
+        if t % PER_WORD == 0:
+            # A word of labels at once: bits are set where an atom differs from s.
             bits = np.uint64(0)
             new = word(atom, t)
             for b in range(count):

@@ -17,7 +17,7 @@ from wolfpack.kernels.simd import fetch, put
 from wolfpack.kernels.specialise import jit
 from wolfpack.problems._viterbi import UNIT, unaries
 
-TOLERANCE = 1e-9  # of the simplex
+TOLERANCE = 1e-9  # by which a point may miss the simplex
 
 
 @jit
@@ -76,7 +76,7 @@ def contains(data, i, atom):
 def minimiser(data, shared, i, atom, work):
     """Project x_(i) + lambda (W x + loss) / (q |x|^2) to the simplex."""
     bend = data.share[i] / data.alpha * data.gram[i]
-    if not bend > 0.0:  # f is linear: a corner
+    if not bend > 0.0:  # f is linear over the block, so a corner is a minimiser
         oracle(data, shared, i, atom, work)
         return
     theta = work.theta
@@ -85,7 +85,9 @@ def minimiser(data, shared, i, atom, work):
     for k in range(atom.size):
         best = max(best, fetch(theta, k))
     highest = -np.inf
-    for k in range(atom.size):  # measured from the best: no digit of x_(i) is lost
+    # Only differences of theta matter. Measured from the largest they are small, so
+    # adding them loses no digits of x_(i).
+    for k in range(atom.size):
         atom[k] += np.float64(fetch(theta, k) - best) / bend
         highest = max(highest, atom[k])
     # Entries at least 1 below the largest become 0. The excess of the others over 1 is

@@ -1,4 +1,4 @@
-"""Lists of sequences as flat arrays, with a clear word for what does not fit."""
+"""Lists of sequences as flat arrays, and a sentence for each that does not fit."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -65,7 +65,7 @@ def _positions(x: Any, i: int) -> Any:
 
 def _sparse(rows: list[np.ndarray]) -> Any:
     """Make one CSR matrix without ever holding all positions as dense floats."""
-    with np.errstate(over="ignore"):  # `pack_features` says which sequence it was
+    with np.errstate(over="ignore"):  # `pack_features` names the sequence
         kept = (x.astype(np.float32, copy=False) for x in _batches(rows))
         parts = [sp.csr_matrix(x) for x in kept]
     return sp.csr_matrix(sp.vstack(parts, format="csr"))
@@ -77,7 +77,7 @@ def _batches(rows: list[np.ndarray], size: int = 512) -> Iterator[np.ndarray]:
 
 
 def pack_labels(y: Sequence[Any], begin: np.ndarray) -> np.ndarray:
-    """Stack the labels, and hold their lengths against the features'."""
+    """Stack the labels, and compare their lengths with those of the features."""
     n = len(begin) - 1
     if len(y) != n:
         raise ValueError(f"X has {n} sequences and y has {len(y)}; they must be equal.")

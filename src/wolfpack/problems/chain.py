@@ -42,9 +42,9 @@ __all__ = [
     "unpack_weights",
 ]
 
-# Inner products of positions make steps faster; past this many they take too much.
+# Inner products of positions make steps faster; more than this take too much memory.
 MAX_GRAM = 2**23
-# A v with more rows of features than this is updated only where a step touches it.
+# If v has more rows than this, a step lists the rows that it touches (`touched`).
 MAX_DENSE_ROWS = 4096
 
 
@@ -60,16 +60,16 @@ class Chains(NamedTuple):
     gram_begin: np.ndarray
     share: np.ndarray  # q_i
     cost: np.ndarray  # loss of a wrong label in sequence i
-    pad: np.ndarray  # 0 for labels, very low for padding
+    pad: np.ndarray  # 0 for labels, `_viterbi.LOWEST` for padding
     alpha: float
     n_labels: int
     width: int
-    transitions: int  # where the transition rows start in v, as a flat array
-    first_transition: int  # and as a row
+    transitions: int  # where the transitions start in v as a flat array
+    first_transition: int  # the row of v in which they start
 
 
 class Work(NamedTuple):
-    """Scratch of one worker; see `_chain_step.prepare`."""
+    """Memory of one worker; see `_chain_step.prepare`."""
 
     theta: np.ndarray
     best: np.ndarray
@@ -268,15 +268,16 @@ def choose_lanes(n_labels: int) -> int:
 
 
 def is_large(data: Chains) -> bool:
-    """Return whether v has so many features that a step should write to few rows."""
+    """Return whether v is so large that a step should touch its own rows only."""
     return data.first_transition > MAX_DENSE_ROWS
 
 
 def kernels_for(data: Chains) -> SimpleNamespace:
     """Return the functions of a problem, for its number of labels and its features.
 
-    Into a large v threads step directly: an oracle that read the transitions again and
-    again would fetch them from the caches of the others as often.
+    Threads write into a large v directly. An oracle that read the transitions there for
+    each position would fetch them from the caches of other cores each time, so it
+    copies them first (COPIED).
     """
     few = data.n_labels <= 256
     return specialise(

@@ -21,8 +21,8 @@ from wolfpack.kernels.specialise import jit
 from wolfpack.problem import Problem
 from wolfpack.theory.constants import Constants, fused_lasso_constants
 
-TOLERANCE = 1e-9  # of the ball, relative to alpha
-LARGEST = 1e140  # entry of a signal; the least is one over it
+TOLERANCE = 1e-9  # by which a point may exceed the ball, relative to alpha
+LARGEST = 1e140  # the largest entry of a signal; its inverse is the smallest
 
 
 class Signal(NamedTuple):
@@ -175,7 +175,7 @@ def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem
     alpha, q = positive("alpha", alpha), at_least_one("q", q)
     _refuse_size("holds", Y)
     mean = Y.mean(axis=0)
-    Y -= mean  # the answer moves along, and no digits are lost to an offset
+    Y -= mean  # the answer moves by the same, and a large offset costs no digits
     _refuse_size("differs from its mean by", Y, LARGEST**-1)
     return make_problem(Y, mean, alpha, q)
 

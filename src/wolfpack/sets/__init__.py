@@ -2,7 +2,7 @@
 
     s_(i) = argmin over s in M_i of <s, grad_(i) f(x)>          (Algorithm 1, step d)
 
-Where the gradient leaves a choice, any minimiser may come back. A NaN in the gradient,
+Where there are several minimisers, any of them may come back. A NaN in the gradient,
 or a block i beyond the parameters given, puts a NaN in the atom: never a silent guess.
 A `radius` is one number for all blocks or an array of n numbers, one a block.
 """

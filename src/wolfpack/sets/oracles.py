@@ -21,7 +21,7 @@ def _largest(vector):
     largest = 0.0
     for value in vector:
         size = np.float64(abs(value))
-        if not size <= largest:  # larger, or NaN, which stays
+        if not size <= largest:  # true for NaN as well, which is then returned
             largest = size
             if size != size:
                 break
@@ -57,8 +57,9 @@ def contains_simplex(params, i, point, tolerance):
 
 @jit
 def _shrink(values, radius):
-    # A shift does not move the projection, and only entries within a radius of the
-    # largest survive: measured from there, rounding is relative to the radius.
+    # A shift of all entries does not change the projection, and only entries within a
+    # radius of the largest stay above 0. Shifting the largest to 0 makes the rounding
+    # errors relative to the radius.
     values -= values.max()
     total, threshold = 0.0, 0.0
     for k, value in enumerate(np.sort(values)[::-1]):

@@ -121,7 +121,7 @@ class Rates:
     clipped: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what no problem has."""
+        """Refuse numbers that no problem has."""
         sizes(self.n_blocks, self.batch_size)
         for name in ("curvature", "first", "oracle_error"):
             require(name, getattr(self, name), 0)

@@ -120,7 +120,7 @@ def sample_constants(
     B = np.array([search.boundedness(int(i)) for i in blocks])
     pairs = list(combinations(range(n), 2)) if all_pairs else _draw(rng, n, n_samples)
     mu = np.array([search.incoherence(i, j) for i, j in pairs] or [0.0])
-    # mu_ij^2 <= B_i B_j, but a search may also end below 0.
+    # mu_ij^2 <= B_i B_j bounds every mu from above, but a search may end below 0.
     width = float(B.max())
     around_B = 0.0 if all_blocks else _half_width(B, width, confidence)
     width -= min(0.0, float(mu.min()))
@@ -216,7 +216,7 @@ class _Search:
         value = -np.inf
         for _ in range(ROUNDS):
             square = self.inner(w, w)
-            if not square > 0.0:  # s_j = 0, as far as f can tell
+            if not square > 0.0:  # A_j s_j = 0 as far as f depends on it
                 return max(value, 0.0)
             other = self.towards(i, w, square, linear_i)
             after = self.inner(other, w)
