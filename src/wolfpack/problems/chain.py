@@ -11,19 +11,24 @@ v = w.
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from wolfpack.checks.inputs import regularisation, shares
-from wolfpack.kernels.memory import copy, zeros
+from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.specialise import specialise
 from wolfpack.problem import Problem
 from wolfpack.problems import _chain_kernels, _chain_step, _viterbi
 from wolfpack.problems._sequences import pack_features, pack_labels
-from wolfpack.problems.chain_weights import (
+from wolfpack.problems.chain_data import (
+    Chains,
     ChainWeights,
+    Work,
+    choose_lanes,
+    layout,
+    make_work,
     pack_weights,
     unpack_weights,
 )
@@ -46,41 +51,6 @@ __all__ = [
 MAX_GRAM = 2**23
 # If v has more rows than this, a step lists the rows that it touches (`touched`).
 MAX_DENSE_ROWS = 4096
-
-
-class Chains(NamedTuple):
-    """Packed sequences: positions one after the other, features in CSR form."""
-
-    labels: np.ndarray  # per position
-    begin: np.ndarray  # first position of each sequence, and the end
-    feature_begin: np.ndarray  # first feature of each position, and the end
-    features: np.ndarray  # row of v times width, sorted within a position
-    values: np.ndarray  # empty if all are 1
-    gram: np.ndarray
-    gram_begin: np.ndarray
-    share: np.ndarray  # q_i
-    cost: np.ndarray  # loss of a wrong label in sequence i
-    pad: np.ndarray  # 0 for labels, `_viterbi.LOWEST` for padding
-    alpha: float
-    n_labels: int
-    width: int
-    transitions: int  # where the transitions start in v as a flat array
-    first_transition: int  # the row of v in which they start
-
-
-class Work(NamedTuple):
-    """Memory of one worker; see `_chain_step.prepare`."""
-
-    theta: np.ndarray
-    best: np.ndarray
-    reached: np.ndarray
-    steps: np.ndarray
-    marginals: np.ndarray
-    changed: np.ndarray
-    pairs: np.ndarray
-    pair_rows: np.ndarray
-    is_pair_row: np.ndarray
-    counts: np.ndarray
 
 
 def chain_ssvm(
@@ -194,77 +164,6 @@ def constants(problem: Problem) -> Constants | None:
     X = sp.csr_matrix((values, columns, data.feature_begin))
     how = {"n_classes": data.n_labels, "sample_weight": data.share}
     return multiclass_constants(X, data.labels, data.alpha, **how)
-
-
-def make_work(data: Chains) -> Work:
-    """Return scratch memory for the longest sequence."""
-    size = int(np.diff(data.begin).max()) * data.width
-    return Work(
-        theta=zeros(size, np.float32),
-        best=zeros(size, np.float32),
-        reached=zeros(size, np.float32),
-        steps=zeros((data.n_labels, data.width), np.float32),
-        marginals=zeros(size, np.float32),
-        changed=zeros(size // data.width, np.int64),
-        pairs=zeros(data.n_labels * data.width, np.float32),
-        pair_rows=zeros(data.n_labels + 1, np.int64),
-        is_pair_row=zeros(data.n_labels, np.int64),
-        counts=zeros(2, np.int64),
-    )
-
-
-def layout(begin: np.ndarray, matrix: Any, n_labels: int) -> Chains:
-    """Append bias, first and last to the features; choose the width of a vector."""
-    lanes = choose_lanes(n_labels)
-    width = -(-n_labels // lanes) * lanes
-    n_positions, n_features = matrix.shape
-    if (n_features + 3 + n_labels) * width >= 2**31:
-        raise ValueError(
-            f"{n_features} features x {n_labels} labels make more than 2^31 weights."
-        )
-    per_position = np.diff(matrix.indptr).astype(np.int64) + 1
-    per_position[begin[:-1]] += 1
-    per_position[begin[1:] - 1] += 1
-    feature_begin = np.concatenate([[0], np.cumsum(per_position)])
-    features = np.empty(feature_begin[-1], np.int32)
-    own = np.arange(matrix.nnz) + np.repeat(
-        feature_begin[:-1] - matrix.indptr[:-1], np.diff(matrix.indptr)
-    )
-    matrix.sort_indices()
-    features[own] = matrix.indices
-    bias = feature_begin[:-1] + np.diff(matrix.indptr)
-    features[bias] = n_features
-    features[bias[begin[:-1]] + 1] = n_features + 1
-    features[feature_begin[begin[1:]] - 1] = n_features + 2
-    unit = bool((matrix.data == 1).all())
-    values = np.zeros(0, np.float32)
-    if not unit:
-        values = np.ones(len(features), np.float32)
-        values[own] = matrix.data
-    pad = np.where(np.arange(width) < n_labels, 0, _viterbi.LOWEST)
-    n = len(begin) - 1
-    return Chains(
-        labels=np.zeros(n_positions, np.uint8 if n_labels <= 256 else np.int32),
-        begin=begin.astype(np.int64),
-        feature_begin=feature_begin,
-        features=features * np.int32(width),
-        values=values,
-        gram=np.zeros(0, np.float32),
-        gram_begin=np.zeros(0, np.int64),
-        share=np.zeros(n),
-        cost=np.zeros(n, np.float32),
-        pad=copy(pad, np.float32),
-        alpha=1.0,
-        n_labels=n_labels,
-        width=width,
-        transitions=(n_features + 3) * width,
-        first_transition=n_features + 3,
-    )
-
-
-def choose_lanes(n_labels: int) -> int:
-    """Return how many labels go into one vector."""
-    return 8 if n_labels <= 8 else 16 if n_labels <= 16 else 32
 
 
 def is_large(data: Chains) -> bool:

@@ -99,19 +99,7 @@ def sample_constants(
     >>> round(found.boundedness, 6), round(found.incoherence, 6)
     (2.0, 0.5)
     """
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must lie in (0, 1), but is {confidence!r}.")
-    for name, number in (("n_samples", n_samples), ("n_starts", n_starts)):
-        least = 2 if name == "n_samples" else 1
-        if not (isinstance(number, int | np.integer) and number >= least):
-            raise ValueError(
-                f"{name} must be an integer of at least {least}, but is {number!r}."
-            )
-    if not problem.quadratic:
-        raise ValueError(
-            f"{problem.name} is not quadratic, so samples cannot bound its Hessians; "
-            "say quadratic=True if it is."
-        )
+    _refuse(problem, n_samples, n_starts, confidence)
     rng = np.random.default_rng(rng)
     search = _Search(problem, rng, int(n_starts))
     n = problem.n_blocks
@@ -135,6 +123,25 @@ def sample_constants(
         per_block=B if all_blocks else None,
         source="sampled",
     )
+
+
+def _refuse(
+    problem: "Problem", n_samples: int, n_starts: int, confidence: float
+) -> None:
+    """Raise where nothing can be sampled."""
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie in (0, 1), but is {confidence!r}.")
+    for name, number in (("n_samples", n_samples), ("n_starts", n_starts)):
+        least = 2 if name == "n_samples" else 1
+        if not (isinstance(number, int | np.integer) and number >= least):
+            raise ValueError(
+                f"{name} must be an integer of at least {least}, but is {number!r}."
+            )
+    if not problem.quadratic:
+        raise ValueError(
+            f"{problem.name} is not quadratic, so samples cannot bound its Hessians; "
+            "say quadratic=True if it is."
+        )
 
 
 def _draw(rng: np.random.Generator, n: int, count: int) -> list[tuple[int, int]]:
