@@ -1,5 +1,6 @@
 """ChainSSVM as a citizen of scikit-learn: what the common checks cannot try."""
 
+import dataclasses
 import pickle
 import warnings
 
@@ -244,6 +245,16 @@ def test_a_callback_sees_every_event_and_may_stop(data):
     assert_same(quiet, make(tol=0.1).fit(*data))
     with pytest.raises(ValueError, match="callback must be a function of an Event"):
         make(callback="bar").fit(*data)
+
+
+@pytest.mark.parametrize("status", [Status.ABANDONED, Status.DIVERGED])
+def test_a_run_that_failed_warns(data, monkeypatch, status):
+    def fail(problem, **options):
+        return dataclasses.replace(solve(problem, **options), status=status)
+
+    monkeypatch.setattr(_base, "solve", fail)
+    with pytest.warns(ConvergenceWarning, match=status.value[:20]):
+        make(tol=0.1).fit(*data)
 
 
 def test_result_is_that_of_solve(data):

@@ -25,7 +25,8 @@ from wolfpack.state import State, StateError
 
 logger = logging.getLogger("wolfpack")
 
-UNFINISHED = (Status.EPOCH_LIMIT, Status.TIME_LIMIT, Status.STALLED, Status.DIVERGED)
+FAILED = (Status.DIVERGED, Status.ABANDONED)
+UNFINISHED = (Status.EPOCH_LIMIT, Status.TIME_LIMIT, Status.STALLED, *FAILED)
 
 
 class DualEstimator(CallbackSupportMixin, BaseEstimator):
@@ -232,7 +233,7 @@ def _advice(result: Result, tol: float) -> str:
     reached = f"the gap is {result.relative_gap:.3g} after {passes}"
     if result.status is Status.STALLED:
         return f"{result.status.value} Here {reached}; tol = {tol:g} is out of reach."
-    if result.status is Status.DIVERGED:
+    if result.status in FAILED:
         return result.status.value
     limit = "max_iter" if result.status is Status.EPOCH_LIMIT else "max_seconds"
     return (
