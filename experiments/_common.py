@@ -43,8 +43,8 @@ class Verdict(NamedTuple):
 class Experiment(NamedTuple):
     """A figure of the paper, or a statement of its theory.
 
-    `measure(fast, tell)` may tell what it is at; `judge(rows, facts)` is given what
-    `machine()` said where the rows were measured, with `fast` among them.
+    `measure(fast, tell)` may call `tell` with what it is doing; `judge(rows, facts)`
+    gets `fast` and what `machine()` returned where the rows were measured.
     """
 
     name: str
@@ -83,7 +83,8 @@ def run(
         if known is not None:
             shutil.copyfile(out / path.name, path)
         how = known or _measure(experiment, fast, tell, path)
-        # Always from the file: what is drawn first is what is drawn again later.
+        # Rows are read from the file even when they are new, so that a later drawing
+        # from the file gives the same picture.
         rows = read_rows(path)
         record.update(_judge(experiment, rows, how), **how, rows=digest(path))
         write_record(folder / f"{name}.json", record)
@@ -208,6 +209,6 @@ def command_line(experiment: Experiment) -> None:
 
 
 def say(text: str) -> None:
-    """Tell on stderr what a script is at."""
+    """Tell on stderr what a script is doing."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()

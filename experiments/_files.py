@@ -27,8 +27,8 @@ ABOUT_MACHINE = "cores", "cpu", "system", "python", "numba", "numpy"
 def keep(name: str, out: Path, make: Callable[[Path], None]) -> None:
     """Let `make` write the files of an experiment, and bring them to `out`.
 
-    Ctrl-C ends it with KeyboardInterrupt, and nothing is kept: what a solve that was
-    cut short gives is no measurement. Among the moves it waits for the last one.
+    Ctrl-C ends it with KeyboardInterrupt, and nothing is kept: a solve that was cut
+    short measures nothing. While files are being moved, Ctrl-C waits for the last one.
     """
     temporary = tempfile.TemporaryDirectory(prefix=f".{name}-", dir=out)
     with AllOrNothing(), temporary as folder:
@@ -46,7 +46,7 @@ def load(name: str, out: Path) -> dict[str, Any] | None:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         whole = _is_record(record) and record["rows"] == digest(path)
-    except (OSError, ValueError):  # not there, or not text
+    except (OSError, ValueError):  # the file is missing, or is no JSON
         return None
     return record if whole else None
 

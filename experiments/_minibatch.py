@@ -2,7 +2,7 @@
 
 One thread moves tau blocks at once (`Serial`, `batch_size=tau`), so that nothing but
 the minibatch is looked at. The speed-up is in updates: what tau workers would gain if
-they worked for nothing but their own subproblems.
+they spent no time on anything but subproblems.
 """
 
 import math
@@ -36,7 +36,7 @@ def measure(
         return all(height(event.row) <= levels[-1] for height in heights.values())
 
     heights = {F: lambda row: row.objective - task.best}
-    if averaging:  # the certificate is that of the better of current and average
+    if averaging:  # lower_bound is that of the better of the last and the average
         heights[PRIMAL] = lambda row: task.best - row.lower_bound
     rows = []
     for batch in batches:
@@ -94,7 +94,7 @@ def speedups(rows: Iterable[Row]) -> dict[float, dict[int, tuple[float, float]]]
         found[level] = {
             batch: _ratio(one, np.array(many))
             for batch, many in sorted(by_batch.items())
-            if len(many) == len(one)  # else a seed did not get there
+            if len(many) == len(one)  # a seed that did not arrive would bias the mean
         }
     return found
 

@@ -8,7 +8,7 @@ import wolfpack
 from wolfpack.datasets import DatasetError
 
 ALL, FIRST, OTHERS = tuple(range(10)), (0,), tuple(range(1, 10))
-# -f* as an independent solver knows it, to 1e-7: the middle of its two bounds.
+# -f* from an independent solver: the middle of its two bounds, within 1e-7 of each.
 KNOWN = {
     (ALL, 1.0): 0.7782215950,
     (ALL, 0.01): 0.3822171398,
@@ -61,7 +61,7 @@ def signal(alpha: float = 0.01, noise: float = 0.1) -> Task:
 
 
 def minimum(problem: wolfpack.Problem, tol: float, **how) -> tuple[float, float]:
-    """Return f of a long run, which f* is at most below, and by how much at most."""
+    """Return f of a long run and its gap: f* is at most that much lower."""
     result = wolfpack.solve(
         problem, tol=tol, max_epochs=20_000, max_seconds=60, rng=0, **how
     )

@@ -29,8 +29,9 @@ COST = {
 }
 LEVELS = 10.0 ** (-np.arange(1, 16) / 5)  # five a decade, 0.63 to 0.001
 SETTING = ("alpha", "repeats", "algorithm", "workers", "batch")  # of one run
-PATIENCE = 4.0  # who takes so many times as long as BCFW need not arrive
-MORE = 5.0  # times that, where few cores have much else to do
+# An entrant is stopped after this many times the seconds of BCFW.
+PATIENCE = 4.0
+MORE = 5.0  # PATIENCE is multiplied by this in fast mode, where cores may be busy
 
 
 class Entrant(NamedTuple):
@@ -44,7 +45,7 @@ class Entrant(NamedTuple):
     goal: float
 
     def engine(self) -> Serial | Threads:
-        """Return who runs it."""
+        """Return the engine that runs it."""
         if self.algorithm == BCFW:
             once = self.repeats == ONCE
             return Serial() if once else Threads(1, oracle_repeats=self.repeats)
@@ -140,7 +141,7 @@ def reached(trace, best: float, level: float) -> tuple[float, float] | None:
     """
     heights = [max(row.objective - best, 1e-12) for row in trace]
     below = next((k for k, height in enumerate(heights) if height <= level), None)
-    if not below:  # never, or from the start on
+    if not below:  # the level was never reached, or held from the start
         return None
     row = trace[below]
     before, high, low = trace[below - 1], heights[below - 1], heights[below]

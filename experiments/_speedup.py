@@ -121,7 +121,7 @@ def in_words(rows: Sequence[Row], cost: dict[int, str]) -> str:
     parts = []
     for (alpha, repeats), some in panels(rows):
         found = [_best(some, algorithm) for algorithm in (SERVER, MERGE)]
-        best = " and ".join(filter(None, found)) or "nobody arrived"
+        best = " and ".join(filter(None, found)) or "no entrant arrived"
         parts.append(f"λ = {alpha:g}, oracle {cost[repeats]}: {best}")
     return (
         "Best speed-up over BCFW on one thread. "

@@ -1,7 +1,7 @@
 """Figures 3a and 3b: seconds a pass where workers lose what they solved.
 
-Each worker reports an answer with its own probability. A reported update counts,
-whoever made it: an effective pass is n of them.
+Each worker reports an answer with its own probability. Reported updates count alike,
+and an effective pass is n of them.
 """
 
 import math

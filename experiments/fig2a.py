@@ -65,7 +65,7 @@ def measure_all(fast, tell):
 
 
 def name(multiple: int) -> str:
-    """Return what so many times T is called."""
+    """Return how a multiple of T is written."""
     return "T" if multiple == 1 else f"{multiple}T"
 
 
@@ -95,7 +95,7 @@ def judge(rows, facts) -> Verdict:
     for (alpha, repeats), some in panels(rows):
         ratios = lead(some)
         merge = ratios.pop(0, 0.0)
-        ratios = ratios or {T: 0.0}  # nobody arrived
+        ratios = ratios or {T: 0.0}  # no entrant arrived
         best = max(ratios, key=lambda tau: ratios[tau]) // T
         parts.append(
             f"λ = {alpha:g}, oracle {COST[repeats]}: {min(ratios.values()):.1f} to "

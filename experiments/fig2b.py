@@ -125,7 +125,7 @@ def draw(rows):
 
 
 def _best_at_the_end(found, rows, T: int) -> int | None:
-    """Return the batch that got lowest, and there first."""
+    """Return the batch that reached the lowest level, and reached it first."""
     for level in reversed(levels(rows)):
         best = best_batch(found, SERVER, T, level)
         if best is not None:

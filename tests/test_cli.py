@@ -27,7 +27,7 @@ def real(*arguments, **options):
     """Run in a process of its own."""
     command = [sys.executable, "-m", "wolfpack", *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, **options
+        command, capture_output=True, text=True, timeout=280, **options
     )
 
 

@@ -195,8 +195,8 @@ def test_dates_show_the_digits_they_are_labelled_with():
 
 
 def test_dates_train_and_test_share_no_image_whatever_the_seed():
-    train, _ = datasets.load_dates(n_train=4000, n_test=1, random_state=1)
-    _, test = datasets.load_dates(n_train=1, n_test=4000, random_state=2)
+    train, _ = datasets.load_dates(n_train=4000, n_test=1, rng=1)
+    _, test = datasets.load_dates(n_train=1, n_test=4000, rng=2)
     used = [{row.tobytes() for row in np.concatenate(p.X)} for p in (train, test)]
     assert not used[0] & used[1]
     # So many digits show every image: 70 % and 30 % of 1797.

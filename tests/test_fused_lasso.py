@@ -76,7 +76,7 @@ def test_optima_of_another_solver_are_bracketed(given, alpha, best, request):
     if given == "acgh":
         Y = load_acgh(request.getfixturevalue("data_home"))
     else:
-        Y = make_piecewise(d=10, random_state=0, **given)[0]
+        Y = make_piecewise(d=10, rng=0, **given)[0]
     problem = wolfpack.group_fused_lasso(Y, alpha)
     tol = 1e-6 * best / problem.scale
     how = {"step": "exact", "sampling": "permutation", "max_epochs": 50_000, "rng": 0}

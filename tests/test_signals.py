@@ -32,7 +32,7 @@ def reference(Y, alpha, q):
 
 @pytest.fixture(scope="module")
 def signal():
-    return make_piecewise(n=25, d=3, n_segments=4, noise=0.3, random_state=1)
+    return make_piecewise(n=25, d=3, n_segments=4, noise=0.3, rng=1)
 
 
 @parametrize_with_checks([GroupFusedLasso(), GroupFusedLasso(n_jobs=2)])
@@ -64,7 +64,7 @@ def test_threads_find_the_minimiser(signal, sampling):
 
 
 def test_threads_forget_no_block():
-    Y = make_piecewise(n=1000, d=10, random_state=0)[0]
+    Y = make_piecewise(n=1000, d=10, rng=0)[0]
     one = GroupFusedLasso(alpha=0.5, tol=1e-6, random_state=0).fit(Y)
     many = GroupFusedLasso(alpha=0.5, tol=1e-6, random_state=0, n_jobs=2).fit(Y)
     assert many.status_ is Status.CONVERGED
@@ -82,7 +82,7 @@ def test_change_points_are_where_the_minimiser_jumps(signal, q):
 
 @pytest.mark.parametrize("q", NORMS)
 def test_alpha_max(q):
-    Y = make_piecewise(n=12, d=2, n_segments=3, random_state=2)[0]
+    Y = make_piecewise(n=12, d=2, n_segments=3, rng=2)[0]
     top = GroupFusedLasso.alpha_max(Y, q)
     for alpha in (top * (1 + 1e-9), 2 * top):
         model = GroupFusedLasso(alpha=alpha, q=q, random_state=0).fit(Y)
@@ -96,7 +96,7 @@ def test_alpha_max(q):
 
 
 def test_change_points_of_a_clean_signal():
-    clean, _, truth = make_piecewise(n=60, d=4, n_segments=5, noise=0, random_state=3)
+    clean, _, truth = make_piecewise(n=60, d=4, n_segments=5, noise=0, rng=3)
     model = GroupFusedLasso(alpha=0.05, tol=1e-6, random_state=0).fit(clean)
     np.testing.assert_array_equal(model.change_points_, truth)
     np.testing.assert_allclose(model.signal_, clean, atol=0.1)

@@ -1,5 +1,6 @@
 """ChainSSVM as a citizen of scikit-learn: what the common checks cannot try."""
 
+import dataclasses
 import pickle
 import warnings
 
@@ -13,11 +14,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils import get_tags
 
+import wolfpack
 from wolfpack import (
     ChainSSVM,
+    Delayed,
     GroupFusedLasso,
     Serial,
     Status,
+    Sync,
     Threads,
     load_dates,
     solve,
@@ -178,6 +182,91 @@ def test_fits_side_by_side_take_one_thread_each(data, asked):
         many = cross_val_score(make(), X, y, cv=KFold(4))
     assert [options["engine"] for options in asked] == [Serial()] * 8
     np.testing.assert_array_equal(one, many)
+
+
+ENGINES = [Serial(), Threads(2), Sync(2), Delayed(wolfpack.delays.poisson(2))]
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=str)
+def test_an_engine_of_choice(data, asked, engine):
+    model = make(engine=engine, sampling="uniform", tol=0.1).fit(*data)
+    assert asked[0]["engine"] is engine
+    assert model.status_ is Status.CONVERGED
+    assert model.result_.n_workers == getattr(engine, "n_workers", 1)
+    assert (model.result_.delay is None) == isinstance(engine, Serial | Sync)
+    assert get_tags(model).non_deterministic == isinstance(engine, Threads)
+    assert clone(model).engine == engine
+    assert pickle.loads(pickle.dumps(model)).engine == engine
+
+
+def test_a_search_over_engines(data):
+    grid = {"engine": [None, Serial(), Sync(2)], "sampling": ["uniform"]}
+    search = GridSearchCV(make(tol=0.1), grid, cv=2).fit(*data)
+    scores = search.cv_results_["mean_test_score"]
+    assert scores[0] == scores[1]
+    assert search.best_estimator_.engine in grid["engine"]
+
+
+@pytest.mark.parametrize("engine", ["threads", Threads, 2, print], ids=repr)
+def test_what_is_no_engine(data, engine):
+    model = make(engine=engine)
+    with pytest.raises(
+        ValueError, match=r"engine must be an engine such as Serial\(\)"
+    ):
+        model.fit(*data)
+    assert not hasattr(model, "status_")
+    assert not get_tags(model).non_deterministic  # a bad argument breaks no tags
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, -1])
+def test_an_engine_and_n_jobs_exclude_each_other(data, n_jobs):
+    sentence = f"has its own number of workers, so n_jobs must be None .* {n_jobs}"
+    with pytest.raises(ValueError, match=sentence):
+        make(engine=Threads(2), n_jobs=n_jobs).fit(*data)
+
+
+def test_an_engine_says_what_it_cannot_do(data):
+    with pytest.raises(ValueError, match="mode='server' draws uniformly"):
+        make(engine=Threads(2, "server"), sampling="gap").fit(*data)
+
+
+def test_a_callback_sees_every_event_and_may_stop(data):
+    events = []
+
+    def listen(event):
+        events.append(event)
+        return len(events) == 2
+
+    model = make(callback=listen, tol=0, max_iter=50).fit(*data)
+    assert model.status_ is Status.STOPPED
+    assert len(events) >= 2
+    assert clone(model).callback is listen
+    quiet = make(callback=lambda event: None, tol=0.1).fit(*data)
+    assert_same(quiet, make(tol=0.1).fit(*data))
+    with pytest.raises(ValueError, match="callback must be a function of an Event"):
+        make(callback="bar").fit(*data)
+
+
+@pytest.mark.parametrize("status", [Status.ABANDONED, Status.DIVERGED])
+def test_a_run_that_failed_warns(data, monkeypatch, status):
+    def fail(problem, **options):
+        return dataclasses.replace(solve(problem, **options), status=status)
+
+    monkeypatch.setattr(_base, "solve", fail)
+    with pytest.warns(ConvergenceWarning, match=status.value[:20]):
+        make(tol=0.1).fit(*data)
+
+
+def test_result_is_that_of_solve(data):
+    model = make(tol=0.1).fit(*data)
+    result = model.result_
+    assert result.trace is model.trace_
+    assert result.status is model.status_
+    assert result.gap == model.gap_
+    assert result.state is None
+    with pytest.raises(ValueError, match="no state; fit with warm_start=True"):
+        result.save("nowhere")
+    assert make(tol=0.1, warm_start=True).fit(*data).result_.state.n_updates > 0
 
 
 def test_random_state(data):

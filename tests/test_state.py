@@ -290,7 +290,7 @@ def test_entries_of_another_type_are_refused(saved, tmp_path):
 
 
 def test_another_batch_size_goes_on_counting_passes():
-    Y, _, _ = wolfpack.make_piecewise(n=41, d=2, random_state=3)
+    Y, _, _ = wolfpack.make_piecewise(n=41, d=2, rng=3)
     problem = wolfpack.group_fused_lasso(Y, alpha=0.7)
     first = wolfpack.solve(problem, max_epochs=2, tol=0, batch_size=8, rng=0)
     assert first.n_updates == 10

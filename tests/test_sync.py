@@ -10,9 +10,7 @@ from wolfpack.problem import atoms, vectors
 
 pytestmark = pytest.mark.timeout(120)
 
-LASSO = wolfpack.group_fused_lasso(
-    wolfpack.make_piecewise(n=60, d=3, random_state=0)[0], 0.5
-)
+LASSO = wolfpack.group_fused_lasso(wolfpack.make_piecewise(n=60, d=3, rng=0)[0], 0.5)
 
 
 @pytest.fixture(scope="module")

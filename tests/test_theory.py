@@ -1,5 +1,6 @@
 """The paper's formulas, against brute force, simulation and measured runs."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -98,6 +99,19 @@ def test_multiclass_constants_are_those_of_brute_force(n_classes, weight):
         np.testing.assert_allclose(exact.per_block, B, rtol=1e-6)
         assert exact.incoherence == pytest.approx(mu, rel=1e-6)
         assert exact.source == "exact"
+
+
+def test_constants_are_what_a_problem_says_of_itself():
+    known = theory.fused_lasso_constants(5, 2, 1.0)
+    problem = wolfpack.group_fused_lasso(np.eye(5, 2), 1.0)
+    named = dataclasses.replace(problem, name="mine")  # whatever it is called
+    assert theory.measure_constants(named)[:2] == known[:2]
+    silent = dataclasses.replace(problem, constants=None)
+    assert theory.measure_constants(silent, rng=0).source == "sampled"
+    own = dataclasses.replace(problem, constants=lambda problem: known)
+    assert theory.measure_constants(own) is known
+    with pytest.raises(wolfpack.ProblemError, match="constants must be a function"):
+        dataclasses.replace(problem, constants=2.0).check()
 
 
 def test_multiclass_constants_do_not_depend_on_how_rows_are_cut(monkeypatch):

@@ -10,9 +10,7 @@ from wolfpack import Serial, State, Sync, Threads, solve
 pytestmark = pytest.mark.timeout(120)
 
 MODES = ["merge", "server", "lock-free"]
-LASSO = wolfpack.group_fused_lasso(
-    wolfpack.make_piecewise(n=60, d=3, random_state=0)[0], 0.5
-)
+LASSO = wolfpack.group_fused_lasso(wolfpack.make_piecewise(n=60, d=3, rng=0)[0], 0.5)
 
 
 @pytest.fixture(scope="module")

@@ -85,22 +85,60 @@ def from_blocks(
     >>> x.sum(axis=0).round(2).tolist()
     [0.5, 0.5, 1.0]
     """
-    try:
-        given = np.asarray(x0)
-        if given.dtype.kind not in "biuf":
-            raise ProblemError(f"x0 must hold real numbers, but holds {given.dtype}.")
-        x0 = np.array(given, dtype=np.float64, order="C")
-    except (ValueError, OverflowError) as error:
-        raise ProblemError(f"x0 must be an array of real numbers: {error}") from None
+    x0 = _as_start(x0)
     if not isinstance(args, tuple | list):
         raise ProblemError(f"args must be a tuple, but is {args!r}.")
-    if x0.ndim != 2 or x0.size == 0:
-        raise ProblemError(f"x0 must have shape (n blocks, m entries), not {x0.shape}.")
     if not callable(gradient):
         raise ProblemError("gradient must be a function (x, i, *args) -> array.")
     if not isinstance(set, Set):
         given = type(set).__name__
         raise ProblemError(f"set must be a wolfpack set like simplex(), not {given}.")
+    given = [gradient] if value is None else [gradient, value]
+    native = all(is_compiled(function) for function in given)
+    if not native:
+        # A compiled function keeps the globals that it saw when it was compiled; plain
+        # Python loops must call it with those of now.
+        gradient, value = fresh(gradient), fresh(value)
+    return Problem(
+        data=Blocks(set.params, tuple(args)),
+        shared=np.zeros_like(x0),
+        start=x0,
+        **_functions(gradient, value, set, native),
+        max_rows=1,
+        quadratic=quadratic,
+        scale=scale,
+        finish=lambda shared: shared,  # v is x, or its average
+        name=f"from_blocks over {set.name}",
+    ).made_by(
+        functools.partial(
+            from_blocks, value=value, args=args, quadratic=quadratic, scale=scale
+        ),
+        x0,
+        gradient,
+        set,
+    )
+
+
+def _as_start(x0: Any) -> np.ndarray:
+    """Return x0 as a table of floats, a copy."""
+    try:
+        given = np.asarray(x0)
+        if given.dtype.kind not in "biuf":
+            raise ProblemError(f"x0 must hold real numbers, but holds {given.dtype}.")
+        start = np.array(given, dtype=np.float64, order="C")
+    except (ValueError, OverflowError) as error:
+        raise ProblemError(f"x0 must be an array of real numbers: {error}") from None
+    if start.ndim != 2 or start.size == 0:
+        raise ProblemError(
+            f"x0 must have shape (n blocks, m entries), not {start.shape}."
+        )
+    return start
+
+
+def _functions(
+    gradient: Callable, value: Callable | None, set: Set, native: bool
+) -> dict[str, Any]:
+    """Return a problem's functions made of a gradient and a set, compiled if native."""
     minimise, inside = set.minimise, set.contains
 
     def oracle(data, shared, i, atom, work):
@@ -117,7 +155,7 @@ def from_blocks(
         return inside(data.params, i, atom, 1e-9)
 
     def slope(data, shared, direction, rows, gamma):
-        # All of x may matter to a gradient, so a step is tried on a copy.
+        # A gradient may read all of x, so the step is made on a copy of it.
         moved = shared
         if gamma != 0.0:
             moved = shared.copy()
@@ -131,32 +169,11 @@ def from_blocks(
     def objective(data, shared):
         return value(shared, *data.args)  # pyright: ignore[reportOptionalCall]
 
-    given = [gradient] if value is None else [gradient, value]
-    native = all(is_compiled(function) for function in given)
-    compiled = jit if native else (lambda function: function)
-    if not native:  # plain Python would call what Numba compiled on an older day
-        gradient, value = fresh(gradient), fresh(value)
-    return Problem(
-        data=Blocks(set.params, tuple(args)),
-        shared=np.zeros_like(x0),
-        start=x0,
-        oracle=compiled(oracle),
-        score=compiled(score),
-        add=add if native else add.py_func,  # args may hold what Numba does not know
-        slope=compiled(slope),
-        value=None if value is None else compiled(objective),
-        contains=compiled(contains),
-        touched=touched if native else touched.py_func,
-        max_rows=1,
-        quadratic=quadratic,
-        scale=scale,
-        finish=lambda shared: shared,  # v is x, or its average
-        name=f"from_blocks over {set.name}",
-    ).made_by(
-        functools.partial(
-            from_blocks, value=value, args=args, quadratic=quadratic, scale=scale
-        ),
-        x0,
-        gradient,
-        set,
-    )
+    made = {"oracle": oracle, "score": score, "contains": contains, "slope": slope}
+    if value is not None:
+        made["value"] = objective
+    if native:
+        made = {name: jit(function) for name, function in made.items()}
+        return {**made, "add": add, "touched": touched}
+    # `data.args` may hold objects, which a compiled `add` could not take.
+    return {**made, "add": add.py_func, "touched": touched.py_func}

@@ -65,7 +65,7 @@ def plot_speedup(
         axis.set_major_formatter(lambda number, _: f"{number:g}")
     ax.set_xlabel("blocks an update, tau")
     ax.set_ylabel("worth in single updates")
-    ax.legend(frameon=False, loc="upper left")  # above the ideal there is nothing
+    ax.legend(frameon=False, loc="upper left")  # no curve is above the ideal
     ax.grid(alpha=0.3)
     return ax
 

@@ -105,6 +105,9 @@ class Problem:
         Whether g is quadratic: the line search is then in closed form.
     scale : float
         What `tol` is relative to: about the size of the optimal value.
+    constants : function (problem) -> theory.Constants or None, optional
+        The exact B and mu of the paper; None where this problem has none in closed
+        form. `theory.measure_constants` samples them where nothing is said.
     finish : function (shared) -> Any, optional
         Turns v into what a person wants. Default: x itself for vectors, v for atoms.
     name : str
@@ -138,6 +141,7 @@ class Problem:
     work: Callable[[], tuple] = _no_work
     quadratic: bool = True
     scale: float = 1.0
+    constants: Callable[["Problem"], Any] | None = field(default=None, repr=False)
     finish: Callable[[np.ndarray], Any] | None = None
     name: str = "problem"
     trusted: bool = field(default=False, repr=False)

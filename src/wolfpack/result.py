@@ -8,11 +8,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from wolfpack.errors import EngineError, OracleError
 from wolfpack.state import State
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import pandas as pd
+
+__all__ = [
+    "Delay",
+    "EngineError",
+    "Event",
+    "Live",
+    "OracleError",
+    "Result",
+    "Simulated",
+    "Status",
+    "TraceRow",
+    "Traffic",
+]
 
 
 class Status(enum.Enum):
@@ -50,15 +64,15 @@ class TraceRow(NamedTuple):
     drift: float
     seconds: float
     wall_seconds: float
-    simulated_seconds: float | None = None  # where workers are simulated
+    simulated_seconds: float | None = None  # None unless workers are simulated
 
 
 @dataclass(frozen=True)
 class Simulated:
     """How simulated workers spent their time; see `Delayed`.
 
-    `server_utilisation` is the share of the time that the server works,
-    `worker_utilisation` that in which workers do not stand before a full queue.
+    `server_utilisation` is the share of the time in which the server works,
+    `worker_utilisation` that in which workers do not wait for room in the queue.
 
     Examples
     --------
@@ -159,7 +173,7 @@ class Event:
     scale: float
     max_epochs: float
     state: State = field(repr=False)
-    live: Live | None = None  # where workers may come and go
+    live: Live | None = None  # None unless workers may come and go
 
     @property
     def relative_gap(self) -> float:
@@ -174,7 +188,7 @@ class Result:
     Attributes
     ----------
     solution
-        What the problem's `finish` makes of it: weights, a signal, x.
+        What the problem's `finish` makes of v: weights, a signal, x.
     objective : float
         f(x) at the last iterate.
     gap : float
@@ -190,9 +204,9 @@ class Result:
     epochs, n_updates, n_oracle_calls
         Passes k tau / n, updates k, and oracle calls of the updates.
     n_collisions, n_dropped, n_lost : int
-        Updates that overwrote another of the same batch, that were older than half of
-        all versions, and that a worker with `return_probability` did not report, or
-        whose v was lost with a server that died.
+        Updates that overwrote another of the same batch; that were dropped because they
+        were older than half of all versions; and that a worker with
+        `return_probability` did not report, or that were lost with a dead server.
     delay : Delay or None
         How old v was when updates were computed; None where nothing is delayed.
     n_workers, bytes_per_worker : int
@@ -208,7 +222,8 @@ class Result:
     trace : list of TraceRow
         One row a check.
     state : State
-        For `solve(start=...)` and `save`.
+        For `solve(start=...)` and `save`. An estimator's `result_` has it only with
+        warm_start=True, else None.
 
     Examples
     --------
@@ -253,6 +268,8 @@ class Result:
 
     def save(self, path: str | os.PathLike) -> Path:
         """Save the state, to go on later: `solve(start=State.load(path))`."""
+        if self.state is None:
+            raise ValueError("this result has no state; fit with warm_start=True.")
         return self.state.save(path)
 
     def to_frame(self) -> "pd.DataFrame":
@@ -271,45 +288,3 @@ class Result:
         from wolfpack.plotting import plot_trace
 
         return plot_trace(self.trace, ax=ax)
-
-
-class OracleError(RuntimeError):
-    """A problem's function failed during a run.
-
-    `block` is where (-1: unknown); `state` is the iterate up to there, which
-    `solve(start=error.state)` goes on from and `error.state.save(path)` keeps.
-
-    Examples
-    --------
-    >>> import wolfpack
-    >>> try:
-    ...     raise wolfpack.OracleError("there is no path from 3 to 7", block=3)
-    ... except wolfpack.OracleError as error:
-    ...     print(f"block {error.block}: {error}")
-    block 3: there is no path from 3 to 7
-    """
-
-    def __init__(self, message: str, block: int, state: State | None = None) -> None:
-        super().__init__(message)
-        self.block = block
-        self.state = state
-
-
-class EngineError(RuntimeError):
-    """An engine that cannot go on, for no fault of the problem.
-
-    `state` is the last iterate that reached this process.
-
-    Examples
-    --------
-    >>> import wolfpack
-    >>> try:
-    ...     raise wolfpack.EngineError("all workers are gone")
-    ... except wolfpack.EngineError as error:
-    ...     print(error)
-    all workers are gone
-    """
-
-    def __init__(self, message: str, state: State | None = None) -> None:
-        super().__init__(message)
-        self.state = state

@@ -28,7 +28,7 @@ class Known(NamedTuple):
 
 
 def _lasso():
-    Y, _, _ = wolfpack.make_piecewise(n=40, d=3, n_segments=5, random_state=0)
+    Y, _, _ = wolfpack.make_piecewise(n=40, d=3, n_segments=5, rng=0)
     problem, dense = wolfpack.group_fused_lasso(Y, 0.5), dense_lasso(Y, 0.5)
     return Known(problem, dense, 0.5, _vectors, np.ravel)
 

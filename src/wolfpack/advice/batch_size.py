@@ -7,7 +7,7 @@ The model behind `suggest_batch_size` is one formula,
 a: seconds of one block's step, shared by T workers. b: seconds of one exchange of v, a
 joint update or merge, which tau blocks share. Both are fitted to the engine's own
 oracle calls per second on this machine. coupling(tau): what a joint update of tau
-blocks is worth, in updates of one block, over tau (`pilot`); it stands for the number
+blocks is worth, in updates of one block, over tau (`worth`); it stands for the number
 of oracle calls that a given gap takes. So the model knows nothing of stragglers, of
 delays other than tau itself, and of how the coupling changes after the pilot's last
 point.
@@ -30,10 +30,11 @@ from wolfpack.engines.threads import Threads, count_cores
 from wolfpack.problem import Problem
 
 SIZES = 2 ** np.arange(7)  # blocks a worker
-# v is copied for each block of a pilot, where workers write into it directly.
+# Where workers write into v directly, the pilot copies v for each block. So it takes no
+# more blocks than make this many numbers.
 MOST_NUMBERS = 2**27
-# Of all tau within this part of the best time, which noise cannot tell apart, the
-# middle one.
+# Noise cannot tell apart the tau within this part of the best time: the median of them
+# is suggested.
 WITHIN = 0.03
 
 
@@ -227,7 +228,7 @@ def _fit(
     """Return a and b of the seconds per oracle call, a + b / tau."""
     some = taus[::2]
     calls = pilot.time_calls(engine, some.tolist(), seconds)
-    # Least squares of relative errors; neither can be negative.
+    # Least squares of relative errors; neither a nor b can be negative.
     table = np.stack([1.0 / calls, 1.0 / (some * calls)], axis=1)
     (a, b), _ = nnls(table, np.ones(len(some)))
     return float(a), float(b)

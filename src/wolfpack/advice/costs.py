@@ -1,7 +1,8 @@
-"""What one oracle call, one update and one copy of v take on this machine.
+"""How long one oracle call, one update and one copy of v take on this machine.
 
-Cores that work together are slower than one alone: they share its clock and its caches,
-and v goes from one to the other. So these are measured on as many as there will be.
+Cores that work together are slower than one alone: they share a clock and caches, and v
+travels from one to the other. So the times are measured on as many cores as the workers
+will have.
 """
 
 import math
@@ -18,9 +19,9 @@ from wolfpack.run.crew import Crew
 from wolfpack.run.interrupt import AllOrNothing
 from wolfpack.update.visit import find
 
-N_TRIES = 3  # of which the middle one counts
-LINE_SECONDS = 1e-7  # no cache line takes longer to another core
-MANY_REPEATS = 10  # more do not make the mean of them any other
+N_TRIES = 3  # short runs, of which the median counts
+LINE_SECONDS = 1e-7  # the longest that a cache line travels to another core
+MANY_REPEATS = 10  # more repeats no longer change the mean of a call
 
 
 class Costs(NamedTuple):
@@ -38,9 +39,9 @@ def measure(
 
     Calls are timed on as many threads at once as there are cores for the workers, and
     an update on one. Then come short runs of `Threads(mode="server")`, with one worker
-    and with all of them. Where the server is the slower part, what an update takes is
-    what it takes there; where workers are, what a call takes longer there is the time
-    to read v while it is being written.
+    and with all of them. Where the server is the slower part, its pace there is the
+    time of an update. Where the workers are slower, a call takes longer there than
+    alone, and the difference is the time to read v while it is being written.
     """
     with AllOrNothing():
         return _measure(problem, n_workers, tau, repeats, seconds)
@@ -56,7 +57,8 @@ def _measure(problem, n_workers, tau, repeats, seconds) -> Costs:
     update = max(alone - tau * once, 0.0)
     if cores < 2 or not problem.kernels().compiled:
         return Costs(oracle, update, 0.0)
-    most = LINE_SECONDS * problem.shared.nbytes / 64  # more: somebody had their cores
+    # A read that took longer shows that other programs were using the cores.
+    most = LINE_SECONDS * problem.shared.nbytes / 64
     single = update if tau == 1 else _time_update(problem, 1, part)[0] - once
     pair = _time_server(problem, 1, 1, repeats, part)
     crowd = _time_server(problem, min(n_workers, cores - 1), tau, repeats, part)
@@ -88,13 +90,13 @@ def _time_server(problem, T: int, tau: int, repeats, seconds: float) -> Pace:
 
 
 def _time_update(problem, tau: int, seconds: float) -> tuple[float, Any]:
-    """Return what an update takes on one thread, and where some of them led."""
+    """Return the seconds of an update on one thread, and the state after some."""
     result = _run(problem, Delayed(0), tau, seconds)
     return result.seconds / max(result.n_updates, 1), result.state
 
 
 def _run(problem, engine, tau: int, seconds: float) -> Any:
-    """Return the middle one of some short runs."""
+    """Return the median of a few short runs."""
     from wolfpack.solve import solve
 
     settings = {"tol": 0.0, "max_epochs": math.inf, "check_every": 1e9, "rng": 0}
@@ -105,7 +107,7 @@ def _run(problem, engine, tau: int, seconds: float) -> Any:
 
 
 def _time_oracle(problem, state, count: int, repeats: int, seconds: float) -> float:
-    """Return what a call takes while `count` threads go through all blocks."""
+    """Return the seconds of a call while `count` threads go through all blocks."""
     kernels = problem.kernels((sys.modules[__name__],))
     count = count if kernels.compiled else 1
 

@@ -1,14 +1,10 @@
 """A short run that measures what `suggest_batch_size` needs, and disturbs nothing.
 
-What is a joint update of tau blocks worth? From the same iterate, and over the same
-blocks in the same order, the pilot makes updates of one block, one after the other, and
-notes how far f has fallen after k of them, F(k). Then it makes the joint update, whose
-fall is G(tau). It is worth the k at which F(k) = G(tau):
-
-    coupling(tau) = F^-1(G(tau)) / tau
-
-which is 1 where blocks do not interfere, and 1 / tau where all are alike. Falls are
-taken from the blocks that moved, in double precision, and averaged over rounds.
+From the same iterate, and over the same blocks in the same order, the pilot makes
+updates of one block, one after the other, and notes how far f has fallen after k of
+them. Then it makes the joint update of tau blocks. What that is worth in single ones,
+the coupling, follows from the two falls (`worth`). Falls are taken from the blocks that
+moved, in double precision, and averaged over rounds.
 """
 
 import dataclasses
@@ -16,9 +12,9 @@ import time
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from wolfpack.advice.along import Along
+from wolfpack.advice.worth import Falls, worth
 from wolfpack.engines.base import Engine
 from wolfpack.engines.serial import Serial, SerialSession
 from wolfpack.kernels.memory import copy
@@ -29,13 +25,12 @@ from wolfpack.solve import _validate
 from wolfpack.state import State
 from wolfpack.update import sampling
 
-ROUNDS = 12  # of draws, at most, at each point
-PASSES = (0, 1, 8)  # after which the coupling is measured, if f still falls
-STEPS_A_PASS = 8  # between two looks at the clock
+ROUNDS = 12  # the most draws of blocks at each point
+PASSES = (0, 1, 8)  # the coupling is measured after these, while f still falls
+STEPS_A_PASS = 8  # parts of a pass, after each of which the clock is read
 TIMED_SECONDS, REPEATS = 0.03, 5
 # A run is over when a pass gains less than this part of the whole fall so far.
 OVER = 1e-4
-ENOUGH = 0.999  # of a joint update's fall, for single updates to be as good
 
 # How blocks move together: all by one gamma; or a share a worker, one after the other,
 # merged by a search; or each by its own gamma, found at the same v.
@@ -50,15 +45,6 @@ class Point(NamedTuple):
     fallen: float
 
 
-class Sums(NamedTuple):
-    """How far f fell by `counts` single updates, and by joint ones of `sizes`."""
-
-    counts: np.ndarray
-    single: np.ndarray
-    sizes: np.ndarray
-    joint: np.ndarray
-
-
 class Pilot:
     """Measures one problem from its start on."""
 
@@ -71,7 +57,7 @@ class Pilot:
         exact, _ = self.along.image(state, range(problem.n_blocks))
         self.point = Point(state, exact, 0.0)
         self.step_seconds = np.nan
-        self._runs: dict[int, Run] = {}  # by blocks of an update
+        self._runs: dict[int, Run] = {}  # by blocks an update
 
     def _options(
         self, engine: Engine, batch_size: int, sampling: str = "uniform"
@@ -80,8 +66,6 @@ class Pilot:
             self.problem, batch_size, "line", sampling, False, 0.0, np.inf, None, None,
             engine,
         )  # fmt: skip
-
-    # Where to measure.
 
     def walk(self, seconds: float) -> list[Point]:
         """Return the start and points further on, as far as the time allows."""
@@ -105,8 +89,6 @@ class Pilot:
             state, exact, self.along.fall(start.exact, exact - start.exact, linear)
         )
 
-    # Coupling.
-
     def coupling(
         self,
         points: list[Point],
@@ -122,19 +104,20 @@ class Pilot:
         found = []
         groups = [self._groups(tau, way, n_workers) for tau in sizes.tolist()]
         for point in reversed(points):
-            sums = self._measure(point, groups, way, seconds / len(points))
-            a_pass = sums.single[-1] * self.problem.n_blocks / sums.counts[-1]
+            falls = self._measure(point, groups, way, seconds / len(points))
+            a_pass = falls.single[-1] * self.problem.n_blocks / falls.counts[-1]
             if a_pass > OVER * (point.fallen + a_pass):
-                found.append(_worth(sums))
+                found.append(worth(falls))
             if len(found) == 2:
                 break
         if not found:
             return np.ones(len(sizes))
-        return 1.0 / np.mean(1.0 / np.array(found), axis=0)  # it is passes that add up
+        # The mean is over passes, to which the coupling is inversely proportional.
+        return 1.0 / np.mean(1.0 / np.array(found), axis=0)
 
     def _measure(
         self, point: Point, groups: list[tuple[int, int]], way: Way, seconds: float
-    ) -> Sums:
+    ) -> Falls:
         begin, n = time.perf_counter(), self.problem.n_blocks
         ways = {"joint": self._joint, "merge": self._merges, "direct": self._apart}
         blocks = [count * batch for count, batch in groups]
@@ -147,14 +130,14 @@ class Pilot:
             order = self.rng.permutation(n)
             single += self._one_by_one(point, order, counts)
             joint += [ways[way](point, order, *group) for group in groups]
-        return Sums(counts, single / rounds, np.array(blocks), joint / rounds)
+        return Falls(counts, single / rounds, np.array(blocks), joint / rounds)
 
     def _groups(self, tau: int, way: Way, n_workers: int) -> tuple[int, int]:
         """Return how many groups, of how many blocks each, stand for tau in flight.
 
-        A worker that never stops finds the work of T - 1 others done between reading v
-        and writing to it. Workers that start together find half as much on average; so
-        there are 2 T - 1 of them.
+        Between reading v and writing to it, a worker that never stops sees the work of
+        T - 1 others arrive. Here all groups start together, and a group sees half of
+        the others on average. So 2 T - 1 groups stand for T workers.
         """
         n = self.problem.n_blocks
         if way == "joint":
@@ -167,7 +150,7 @@ class Pilot:
     def _one_by_one(
         self, point: Point, order: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
-        """Return how far f falls by each of `counts` updates of one block."""
+        """Return how far f falls by `counts` updates of one block each."""
         state, falls, done = self._clone(point.state), [], 0
         change, linear = np.zeros_like(point.exact), 0.0
         for count in counts:
@@ -193,7 +176,7 @@ class Pilot:
         return total
 
     def _apart(self, point: Point, order: np.ndarray, count: int, batch: int) -> float:
-        """Return how far f falls if all add steps found at the same v, damped."""
+        """Return how far f falls by a search along the sum of steps from one v."""
         state = self._clone(point.state)
         for t in range(count * batch):
             state.shared[...] = point.exact
@@ -216,8 +199,6 @@ class Pilot:
             point.exact, *self.along.change(point.state, state, order[:tau])
         )
 
-    # Time.
-
     def time_calls(
         self, engine: Engine, sizes: list[int], seconds: float
     ) -> np.ndarray:
@@ -234,7 +215,7 @@ class Pilot:
         ]
         limit = min(TIMED_SECONDS, seconds / (len(sizes) * (REPEATS + 1)))
         best = np.full(len(sizes), np.inf)
-        for _ in range(REPEATS + 1):  # the first time, to see how long it takes
+        for _ in range(REPEATS + 1):  # the first shows how many calls fit into `limit`
             for k, (run, state) in enumerate(zip(runs, states, strict=True)):
                 calls = max(4 * sizes[k], int(limit / best[k]))  # 0 at first
                 best[k] = min(best[k], self._time(run, state, calls))
@@ -260,8 +241,6 @@ class Pilot:
             best = min(best, time.perf_counter() - begin)
         return best / count
 
-    # Tools.
-
     def _clone(self, state: State, room: int = 1) -> State:
         store, offsets = self.problem.store, self.problem.offsets
         return dataclasses.replace(
@@ -280,20 +259,9 @@ class Pilot:
         state.sampler.cursor[0] = first
 
     def _advance(self, run: Run, state: State, calls: int) -> None:
-        """Make `calls` oracle calls, or a few more."""
+        """Make `calls` oracle calls, or a few more to end an update."""
         run.state = state
         until = state.n_oracle_calls + calls
         while state.n_oracle_calls < until:
             left = int(until - state.n_oracle_calls)
             run.settle(run.session.advance(run, left))
-
-
-def _worth(falls: Sums) -> np.ndarray:
-    """Return the share of single updates that each joint update is worth."""
-    single = np.concatenate([[0.0], np.maximum.accumulate(falls.single)])
-    counts = np.concatenate([[0], falls.counts])
-    # Where more updates gain next to nothing, the first of them counts.
-    worth = np.interp(ENOUGH * falls.joint, single, counts) / falls.sizes
-    # Small updates are a small sample; but larger ones never keep more.
-    steady = isotonic_regression(worth, weights=falls.sizes, increasing=False).x
-    return np.clip(steady, 1.0 / falls.sizes, 1.0)

@@ -137,7 +137,7 @@ class BlockCheck:
         for name in ("prepare", "spread"):
             self.functions.setdefault(name, getattr(loops, name))
         work = problem.work()
-        self.call("oracle", data, v, i, atom, work)  # what it leaves may be needed
+        self.call("oracle", data, v, i, atom, work)  # `prepare` may read what it left
         found = self.number("prepare", data, v, blocks, i, atom, work)
         self.agree(found, gap, "prepare returned {}, but the scores give {}")
         out = np.zeros_like(v)
@@ -187,7 +187,8 @@ class BlockCheck:
     def rows(self) -> np.ndarray:
         """Return the rows of v that the block reaches, where the problem says.
 
-        A fused step knows better than `add` which rows it touches: then all of them.
+        With a fused step, `touched` lists the rows of s - x_(i), not those of an atom;
+        then all rows are returned.
         """
         problem = self.problem
         if problem.touched is None or problem.prepare is not None:

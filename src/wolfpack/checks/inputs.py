@@ -1,4 +1,4 @@
-"""What is asked of numbers, weights and labels everywhere, in the same words."""
+"""Checks of numbers, weights and labels that many places share, in the same words."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def regularisation(alpha: Any) -> float:
-    """Return the alpha of an SVM, which is divided by."""
+    """Return the alpha of an SVM; the dual divides by it, so it must not underflow."""
     if positive("alpha", alpha) < LEAST_ALPHA:
         raise ValueError(f"alpha must be at least {LEAST_ALPHA:g}, but is {alpha!r}.")
     return float(alpha)
@@ -63,7 +63,7 @@ def at_least_one(name: str, value: Any) -> float:
 
 
 def shares(sample_weight: Any, n: int, one: str = "sequence") -> np.ndarray:
-    """Return what each of n examples counts, in all 1."""
+    """Return the shares of n examples, which sum to 1."""
     if sample_weight is None:
         return np.full(n, 1.0 / n)
     weight = np.asarray(sample_weight)
@@ -81,7 +81,7 @@ def shares(sample_weight: Any, n: int, one: str = "sequence") -> np.ndarray:
             "sample_weight must be finite, >= 0, and not all 0; it reaches from "
             f"{weight.min():g} to {weight.max():g}."
         )
-    weight /= weight.max()  # so that no sum is too large, and none too small
+    weight /= weight.max()  # so that the sum neither overflows nor underflows
     return weight / weight.sum()
 
 

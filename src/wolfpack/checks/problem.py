@@ -128,9 +128,9 @@ def _check_arrays(problem: Problem) -> None:
 def _check_rest(problem: Problem) -> None:
     if not (isinstance(problem.max_rows, int | np.integer) and problem.max_rows >= 0):
         raise ProblemError(f"max_rows must be 0 or more, but is {problem.max_rows!r}.")
-    for name in ("work", "finish"):
+    for name in ("work", "finish", "constants"):
         value = getattr(problem, name)
-        if not callable(value) and not (name == "finish" and value is None):
+        if not callable(value) and not (name != "work" and value is None):
             raise ProblemError(f"{name} must be a function, but is {value!r}.")
     named = (getattr(problem, name) for name in REQUIRED + OPTIONAL)
     if any(map(is_compiled, named)) and _holds_function(problem.data):
@@ -153,7 +153,7 @@ def _check_signature(name: str, function: Callable) -> None:
         raise ProblemError(f"{name} must be a function, but is {function!r}.")
     try:
         inspect.signature(python).bind(*needed)
-    except ValueError:  # a builtin that does not say
+    except ValueError:  # a builtin, which has no signature
         return
     except TypeError:
         given = inspect.signature(python)

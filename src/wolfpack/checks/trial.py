@@ -65,7 +65,7 @@ def visit(problem: Problem, blocks: Any, functions: dict[str, Callable]) -> np.n
             problem.data, problem.shared, blocks, problem.n_blocks, v, current
         )
     except Exception as error:
-        if current[0] < 0:  # it does not compile, for no fault of the atoms
+        if current[0] < 0:  # the loop never started: it does not compile
             raise
         raise Fault(int(current[0]), error) from error
     if not inside:

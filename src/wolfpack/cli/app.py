@@ -87,7 +87,7 @@ def top(
         ),
     ] = False,
 ) -> None:
-    """Hold the options of no command."""
+    """Take the options that belong to no single command."""
 
 
 @app.command()
@@ -115,9 +115,9 @@ def fit(
     """Train on a data set and certify the answer.
 
     In Python: `wolfpack.ChainSSVM(...).fit(X, y)` or
-    `wolfpack.GroupFusedLasso(...).fit(Y)`; `--engine threads` is `n_jobs=-1`. Exit
-    code 0: converged; 3: a limit was reached first; 130: interrupted (the model so far
-    is saved all the same).
+    `wolfpack.GroupFusedLasso(...).fit(Y)`; `--engine threads` is `engine=Threads()`.
+    Exit code 0: converged; 3: a limit was reached first; 130: interrupted (the model so
+    far is saved all the same).
     """
     options = {
         "alpha": alpha,
@@ -142,7 +142,7 @@ def fit(
         report = job.fit(given, as_json=as_json, quiet=quiet, engine=team)
         failed = job.keep(report, save, plot)
         say(json.dumps(report) if as_json else job.summary(report), markup=False)
-        if failed is not None:  # the answer is told all the same
+        if failed is not None:  # the answer was printed before
             fail(failed)
     status = report["status"]
     if status == "INTERRUPTED":
@@ -296,5 +296,5 @@ def main() -> None:
     """Run the command line."""
     try:
         app(prog_name="wolfpack")
-    finally:  # all is done and kept: Ctrl-C may end the rest without a word
+    finally:  # everything is saved, so Ctrl-C may end the process without a message
         signal.signal(signal.SIGINT, signal.SIG_DFL)

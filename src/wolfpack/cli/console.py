@@ -22,7 +22,7 @@ INTERRUPTED = 130  # the exit code, as of any program that Ctrl-C ends
 
 
 def to_dict(row: TraceRow) -> dict[str, Any]:
-    """Return a check as JSON takes it, with primal and dual by their names."""
+    """Return a check as a dict for JSON, with the primal and dual objectives."""
     numbers = {"primal": -row.lower_bound, "dual": -row.objective, **row._asdict()}
     return {k: None if _is_unknown(v) else v for k, v in numbers.items()}
 
@@ -40,7 +40,7 @@ def peak_memory_mb() -> float | None:
 
 
 def describe_team(engine: Any, result: Result) -> dict[str, Any]:
-    """Say who ran it, and how old the v was that they read."""
+    """Return the engine and its workers, and how late their updates were."""
     team: dict[str, Any] = {"engine": type(engine).__name__.lower()}
     if hasattr(engine, "mode"):
         team["mode"] = engine.mode
@@ -59,12 +59,11 @@ def describe_team(engine: Any, result: Result) -> dict[str, Any]:
 
 
 class Watcher:
-    """Listens to a run: the bar moves with the logarithm of the gap."""
+    """A callback that shows a run: the bar moves with the logarithm of the gap."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.as_json = as_json
         self.first_gap = math.nan
-        self.result: Result | None = None
         console = Console(stderr=True)
         self.bar = Progress(  # 80 columns are enough
             BarColumn(16, complete_style="blue", finished_style="green"),
@@ -82,10 +81,6 @@ class Watcher:
 
     def __exit__(self, *exc_info: object) -> None:
         self.bar.stop()
-
-    def take(self, result: Result) -> None:
-        """Keep what the run returned."""
-        self.result = result
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
@@ -126,7 +121,7 @@ def fail(message: object, code: int = 1) -> NoReturn:
 
 
 class plain_errors:
-    """Turn the library's errors into one line, and its warnings into nothing."""
+    """Turn the library's errors into one line, and silence its warnings."""
 
     def __enter__(self) -> None:
         self._caught = warnings.catch_warnings()
@@ -139,7 +134,8 @@ class plain_errors:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._caught.__exit__(None, None, None)
         self._logger.setLevel(self._level)
-        # `| head` has seen enough, or `fail` has spoken: typer leaves quietly.
+        # A reader such as `head` has closed the pipe, or `fail` has printed the error:
+        # typer ends the program without another line.
         if isinstance(error, BrokenPipeError | typer.Exit):
             return
         if isinstance(error, KeyboardInterrupt):

@@ -120,18 +120,15 @@ class _Job(ABC):
     ) -> dict[str, Any]:
         model, engine = self.model, engine or Serial()
         with Watcher(as_json, quiet) as watcher:
-            model._listener, model._engine = watcher, engine
+            model.set_params(engine=engine, callback=watcher)
             try:
                 model.fit(*data)
             except KeyboardInterrupt:
-                if not hasattr(model, "status_"):  # before there was anything to keep
+                if not hasattr(model, "status_"):  # nothing is learnt yet
                     raise
-            finally:
-                del model._listener, model._engine
-        assert watcher.result is not None
         row = to_dict(model.trace_[-1])
         status = {"status": model.status_.name, "reason": model.status_.value}
-        team = describe_team(engine, watcher.result)
+        team = describe_team(engine, model.result_)
         return {**status, **row, **team, "peak_memory_mb": peak_memory_mb()}
 
     def keep(
@@ -266,9 +263,9 @@ class SignalJob(_Job):
         self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None
     ) -> dict[str, Any]:
         """Recover the signal; return the report."""
-        if getattr(engine, "mode", None) == "server":  # which draws no other way
+        if getattr(engine, "mode", None) == "server":  # it draws uniformly only
             options = {"sampling": "uniform", **options}
-        if isinstance(engine, Ray):  # whose workers do not know x either
+        if isinstance(engine, Ray):  # its workers lack x_(i), which "exact" needs
             options = {"sampling": "uniform", "step": "line", **options}
         self.model = GroupFusedLasso(**options)
         report = self._watch((self.noisy,), as_json, quiet, engine)

@@ -1,4 +1,4 @@
-"""Options of the command line whose text must be read, and refused before any work."""
+"""Options of the command line that are read, or refused, before any work begins."""
 
 import tempfile
 from pathlib import Path
@@ -68,5 +68,5 @@ def _try_to_write(path: Path) -> None:
         pass
     if is_new:
         path.unlink()
-    with tempfile.TemporaryFile(dir=path.parent):  # models are made beside it
+    with tempfile.TemporaryFile(dir=path.parent):  # as `replacing` makes one there
         pass

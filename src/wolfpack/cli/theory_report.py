@@ -15,7 +15,7 @@ from wolfpack.problem import Problem
 from wolfpack.run.interrupt import AllOrNothing
 from wolfpack.solve import solve
 
-# A sample searches v as a whole; so many numbers of v take about ten seconds.
+# A sample searches all of v: to search this many numbers takes about ten seconds.
 MOST_NUMBERS = 3e7
 HEADER = ("tau", "curvature", "predicted", "measured", "calls", "collisions")
 WAYS = {
@@ -120,7 +120,7 @@ class Report:
         )
 
     def to_dict(self, **about: Any) -> dict[str, Any]:
-        """Return all of it as JSON takes it."""
+        """Return the whole report as a dict for JSON."""
         taus, constants, advice = self.batch_sizes, self.constants, self.advice
         B, mu = constants[:2]
         n = self.problem.n_blocks
@@ -149,7 +149,7 @@ class Report:
         return _plain(found)
 
     def show(self, say: Callable) -> None:
-        """Say all of it."""
+        """Print the whole report."""
         lines = [*self._constants_in_words(), *self._speedup_in_words()]
         say("\n".join(lines), markup=False)
         say(self.table())

@@ -42,7 +42,7 @@ class Text(NamedTuple):
 
 
 def find(name: str, data_home: Folder = None) -> Path | None:
-    """Return the first folder's file of that name, or None."""
+    """Return the file of that name in the first folder that has it, or None."""
     paths = (folder / name for folder in _places(data_home).values())
     return next((path for path in paths if path.is_file()), None)
 
@@ -262,6 +262,6 @@ def _parse(path: Path, parse: Callable[[Path], _T]) -> _T:
 
 
 def _reason(error: Exception) -> str:
-    # Other errors explain themselves in a paragraph, or not at all.
+    # Sentences of `expect` are short. Other errors say a paragraph, or nothing.
     text = str(error)
     return text if text.endswith("expected") else type(error).__name__

@@ -48,7 +48,7 @@ def load_ocr(folds: Iterable[int] | None = None, data_home: Folder = None) -> Se
 
 
 def load_dates(
-    n_train: int = 1000, n_test: int = 250, random_state: Any = 0
+    n_train: int = 1000, n_test: int = 250, rng: Any = 0
 ) -> tuple[Sequences, Sequences]:
     """Compose handwritten dates YYYYMMDD of scikit-learn's digit images.
 
@@ -59,7 +59,7 @@ def load_dates(
     ----------
     n_train, n_test : int
         Number of dates.
-    random_state : int, Generator, RandomState or None
+    rng : int, Generator, RandomState or None
         Seed; the same one gives the same dates.
 
     Returns
@@ -77,7 +77,7 @@ def load_dates(
 
     check_int("n_train", n_train, 1)
     check_int("n_test", n_test, 1)
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(rng)
     images, target = load_digits(return_X_y=True)
     images = (images / 16).astype(np.float32)
     of_digit = [np.flatnonzero(target == digit) for digit in range(10)]

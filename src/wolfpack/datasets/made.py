@@ -42,7 +42,7 @@ def make_piecewise(
     d: int = 10,
     n_segments: int = 10,
     noise: float = 0.1,
-    random_state: Any = 0,
+    rng: Any = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Make a noisy piecewise constant signal, for the group fused lasso.
 
@@ -54,7 +54,7 @@ def make_piecewise(
         Number of constant pieces, at most `n`; levels are standard normal.
     noise : float
         Standard deviation of the noise.
-    random_state : int, Generator, RandomState or None
+    rng : int, Generator, RandomState or None
         Seed; the same one gives the same signal.
 
     Returns
@@ -73,7 +73,7 @@ def make_piecewise(
     check_int("n_segments", n_segments, 1, n)
     if not (np.isfinite(noise) and noise >= 0):
         raise ValueError(f"noise must be a finite number >= 0; got {noise!r}.")
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(rng)
     cuts = np.sort(rng.choice(np.arange(1, n), n_segments - 1, replace=False))
     levels = rng.standard_normal((n_segments, d))
     clean = levels[np.searchsorted(cuts, np.arange(n), side="right")]
@@ -91,9 +91,10 @@ def make_chains(
 ) -> Sequences:
     """Make long labelled sequences with sparse binary features.
 
-    Labels follow a Markov chain: from each there are five usual ways on, which it takes
-    nine times of ten. A position has one feature out of each of `n_active` groups, as
-    text has one word, one tag and one shape: that of its label, or any at all.
+    Labels follow a Markov chain: each has five usual successors, one of which follows
+    it nine times out of ten. A position has one feature out of each of `n_active`
+    groups, as text has one word, one tag and one shape: that of its label, or, with
+    probability `noise`, any of the group.
 
     Parameters
     ----------
@@ -202,7 +203,7 @@ def make_speech(
 
 
 def _draw_labels(lengths: np.ndarray, n_labels: int, rng: Any) -> np.ndarray:
-    """Walk all chains at once; return their labels, one chain after the other."""
+    """Draw all chains side by side; return their labels, one chain after the other."""
     ways = rng.integers(n_labels, size=(n_labels, 5))
     walks = np.empty((lengths.size, lengths.max()), dtype=np.int64)
     walks[:, 0] = rng.integers(n_labels, size=lengths.size)

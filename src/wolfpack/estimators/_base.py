@@ -1,6 +1,7 @@
-"""What all estimators share: arguments, callbacks, warnings, learned numbers."""
+"""What all estimators share: arguments, callbacks, warnings, learnt numbers."""
 
 import contextlib
+import dataclasses
 import logging
 import math
 import warnings
@@ -20,11 +21,12 @@ from wolfpack.engines.threads import Threads
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result, Status
 from wolfpack.solve import solve
-from wolfpack.state import StateError
+from wolfpack.state import State, StateError
 
 logger = logging.getLogger("wolfpack")
 
-UNFINISHED = (Status.EPOCH_LIMIT, Status.TIME_LIMIT, Status.STALLED, Status.DIVERGED)
+FAILED = (Status.DIVERGED, Status.ABANDONED)
+UNFINISHED = (Status.EPOCH_LIMIT, Status.TIME_LIMIT, Status.STALLED, *FAILED)
 
 
 class DualEstimator(CallbackSupportMixin, BaseEstimator):
@@ -38,7 +40,9 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
     max_seconds: float | None
     warm_start: bool
     n_jobs: int | None
+    engine: Any
     random_state: Any
+    callback: Callable[[Event], bool | None] | None
     verbose: int
 
     def _solve(
@@ -50,7 +54,8 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         """
         max_iter, rng = self._limit("max_iter"), self._generator()
         averaging, engine = self._flag("averaging"), self._choose_engine()
-        start = getattr(self, "_state", None) if self._flag("warm_start") else None
+        start = self._last_state()
+        self._check_callback()
         done = 0.0 if start is None else self._epochs_in(start, problem)
         context = self._init_callback_context(max_subtasks=math.ceil(max_iter))
         context.call_on_fit_task_begin(estimator=self)
@@ -76,13 +81,11 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
                 "Set warm_start=False to start anew."
             ) from error
         self._learn(result, describe)
-        if listener := getattr(self, "_listener", None):
-            listener.take(result)
         context.call_on_fit_task_end(estimator=self)
-        if result.status is Status.INTERRUPTED:  # a search over many fits must stop
+        if result.status is Status.INTERRUPTED:  # so that a search over fits stops too
             raise KeyboardInterrupt("fit was interrupted; what it had learnt is kept.")
         if result.status in UNFINISHED:
-            # 4: whoever called `fit`, whose decorator is a frame of its own.
+            # Level 4 is the caller of `fit`: its decorator is a frame of its own.
             warnings.warn(_advice(result, self.tol), ConvergenceWarning, stacklevel=4)
         return result
 
@@ -95,13 +98,26 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         self.n_iter_ = max(1, math.ceil(result.epochs))
         self.status_ = result.status
         self.trace_ = result.trace
-        self._state = result.state if self.warm_start else None
+        self.result_ = result
+        if not self.warm_start:
+            self.result_ = dataclasses.replace(result, state=None)
+
+    def _last_state(self) -> State | None:
+        """Return where the last `fit` stopped, if `warm_start` asks to go on there."""
+        last = getattr(self, "result_", None)
+        return last.state if self._flag("warm_start") and last is not None else None
+
+    def _check_callback(self) -> None:
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(
+                f"callback must be a function of an Event, or None; given was "
+                f"{self.callback!r}."
+            )
 
     def _choose_engine(self) -> Any:
-        """Return the command line's `_engine`, or the one that `n_jobs` asks for."""
-        engine = getattr(self, "_engine", None)
-        if engine is not None:
-            return engine
+        """Return `engine` if it is given, else the one that `n_jobs` asks for."""
+        if self.engine is not None:
+            return self._check_engine()
         n_workers = self._count_workers()
         if n_workers == 1:
             return Serial()
@@ -116,6 +132,20 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
                 )
         return Threads(n_workers)
 
+    def _check_engine(self) -> Any:
+        engine = self.engine
+        if isinstance(engine, type) or not hasattr(engine, "reproducible"):
+            raise ValueError(
+                "engine must be an engine such as Serial() or Threads(4), or None; "
+                f"given was {engine!r}."
+            )
+        if self.n_jobs is not None:
+            raise ValueError(
+                f"engine={engine!r} has its own number of workers, so n_jobs must be "
+                f"None beside it, but is {self.n_jobs!r}."
+            )
+        return engine
+
     def _count_workers(self) -> int:
         n_jobs = self.n_jobs
         is_count = isinstance(n_jobs, int | np.integer) and n_jobs != 0
@@ -127,10 +157,10 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         return int(effective_n_jobs(n_jobs))  # pyright: ignore[reportArgumentType]
 
     def __sklearn_tags__(self):
-        """Say that threads meet by chance."""
+        """Say whether the same random_state gives the same bits."""
         tags = super().__sklearn_tags__()
-        with contextlib.suppress(ValueError):  # `fit` tells what is wrong with n_jobs
-            tags.non_deterministic = self._count_workers() > 1
+        with contextlib.suppress(ValueError):  # `fit` tells what is wrong with engine
+            tags.non_deterministic = not self._choose_engine().reproducible
         return tags
 
     def _limit(self, name: str) -> float:
@@ -161,26 +191,27 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
 
 
 class _Passes:
-    """A `solve` callback that tells scikit-learn's callbacks of each whole pass."""
+    """A callback for `solve` that tells all callbacks of the estimator.
+
+    `callback` sees every event, those of scikit-learn each whole pass.
+    """
 
     def __init__(self, estimator, context, problem, describe, done: float) -> None:
         self.estimator, self.context, self.problem = estimator, context, problem
         self.describe, self.told = describe, math.floor(done)
-        # A batch that does not divide n ends a little after the last whole pass.
+        # A batch that does not divide n ends a little after the last whole pass, which
+        # would be one subtask too many.
         self.last = self.told + context.max_subtasks
 
     def __call__(self, event: Event) -> bool:
         row, estimator = event.row, self.estimator
-        listener = getattr(estimator, "_listener", None)  # the command line's
-        if listener is not None:
-            listener(event)
+        stop = estimator.callback is not None and bool(estimator.callback(event))
         if event.checked and estimator.verbose:
             logger.info(
                 "pass %g: gap %.3e (tol %.1e), objective %.8g, %.1f s",
                 row.epoch, event.relative_gap, event.tol, -row.lower_bound,
                 row.wall_seconds,
             )  # fmt: skip
-        stop = False
         while self.told < min(math.floor(row.epoch + 1e-9), self.last):
             self.told += 1
             task = self.context.subcontext(task_name=f"pass {self.told}")
@@ -202,7 +233,7 @@ def _advice(result: Result, tol: float) -> str:
     reached = f"the gap is {result.relative_gap:.3g} after {passes}"
     if result.status is Status.STALLED:
         return f"{result.status.value} Here {reached}; tol = {tol:g} is out of reach."
-    if result.status is Status.DIVERGED:
+    if result.status in FAILED:
         return result.status.value
     limit = "max_iter" if result.status is Status.EPOCH_LIMIT else "max_seconds"
     return (

@@ -1,5 +1,6 @@
 """Classification: the multiclass support vector machine as an estimator."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import (
 from wolfpack.checks.inputs import encode, refuse_mixed
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.problems.multiclass import multiclass_svm
+from wolfpack.result import Event
 
 FLOATS = [np.float64, np.float32]
 
@@ -35,7 +37,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
     fit_intercept : bool
         Whether a column of ones is added to X. Its weights, the intercepts, are
         regularised like all others, so features should be of about the size of 1.
-    batch_size, sampling, averaging, max_iter, max_seconds, warm_start, n_jobs
+    batch_size, sampling, averaging, max_iter, max_seconds, warm_start, n_jobs, engine
         As in `ChainSSVM`, with examples in place of sequences.
     step : "exact", "line", "open-loop" or float
         "exact" moves each block to its minimiser and keeps 8 n K bytes; the others keep
@@ -43,7 +45,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         faster than "line"; on small dense data it took up to twice the time.
     tol : float
         Stop at this duality gap, relative to the objective at w = 0, which is 1.
-    random_state, verbose
+    random_state, callback, verbose
         As in `ChainSSVM`.
 
     Attributes
@@ -54,7 +56,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
     intercept_ : ndarray of K, or of 1 for two classes
     objective_, dual_objective_, gap_ : float
         The certificate: the optimum lies between the first two.
-    n_iter_, status_, trace_, n_features_in_
+    n_iter_, status_, trace_, result_, n_features_in_
         As in `ChainSSVM`.
 
     Examples
@@ -86,7 +88,9 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         max_seconds: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        engine: Any = None,
         random_state: int | np.random.RandomState | None = None,
+        callback: Callable[[Event], bool | None] | None = None,
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
@@ -100,7 +104,9 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         self.max_seconds = max_seconds
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
+        self.callback = callback
         self.verbose = verbose
 
     @with_callbacks
@@ -129,7 +135,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
         classes, codes = encode(y)
-        goes_on = self.warm_start and getattr(self, "_state", None) is not None
+        goes_on = self._last_state() is not None
         if goes_on and not np.array_equal(classes, self.classes_):
             raise ValueError(
                 f"warm_start needs the classes of the first fit, {self.classes_}, "

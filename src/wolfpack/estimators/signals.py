@@ -1,5 +1,6 @@
 """Signals: change points by the group fused lasso, as an estimator."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from wolfpack.problems.fused_lasso import (
     dual_norm,
     group_fused_lasso,
 )
+from wolfpack.result import Event
 
 
 class GroupFusedLasso(DualEstimator):
@@ -29,13 +31,15 @@ class GroupFusedLasso(DualEstimator):
         constant; a hundredth to a half of it is a range to try.
     q : float
         The norm of a jump.
-    batch_size, sampling, averaging, tol, max_iter, max_seconds, warm_start, n_jobs
-        As in `ChainSSVM`. `tol` is relative to the smaller objective of two trivial
+    batch_size, sampling, averaging, max_iter, max_seconds, warm_start, n_jobs, engine
+        As in `ChainSSVM`.
+    tol : float
+        Stop at this duality gap. It is relative to the smaller objective of two trivial
         answers: the noisy signal itself, and its mean.
     step : "exact", "line", "open-loop" or float
         "exact" moves each block to its minimiser, in 2 to 3 times fewer passes than
         "line"; it needs q in {1, 2, inf}.
-    random_state, verbose
+    random_state, callback, verbose
         As in `ChainSSVM`.
 
     Attributes
@@ -48,7 +52,7 @@ class GroupFusedLasso(DualEstimator):
         The smallest alpha that gives a constant signal.
     objective_, dual_objective_, gap_ : float
         The certificate: the optimum lies between the first two.
-    n_iter_, status_, trace_, n_features_in_
+    n_iter_, status_, trace_, result_, n_features_in_
         As in `ChainSSVM`.
 
     Examples
@@ -76,7 +80,9 @@ class GroupFusedLasso(DualEstimator):
         max_seconds: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        engine: Any = None,
         random_state: int | np.random.RandomState | None = None,
+        callback: Callable[[Event], bool | None] | None = None,
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
@@ -90,7 +96,9 @@ class GroupFusedLasso(DualEstimator):
         self.max_seconds = max_seconds
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
+        self.callback = callback
         self.verbose = verbose
 
     @with_callbacks
@@ -114,8 +122,8 @@ class GroupFusedLasso(DualEstimator):
         alpha = self._limit("alpha")
         problem = group_fused_lasso(X, alpha, q=self.q)
         self.alpha_max_ = self.alpha_max(X, self.q)
-        last = getattr(self, "_state", None)
-        if self.warm_start and last is not None:
+        last = self._last_state()
+        if last is not None:
             self._lower_prices(last.blocks.points, alpha)
         result = self._solve(problem, lambda signal: self._attributes(X, signal))
         self._find_change_points(X, result.state.blocks.points)
@@ -129,13 +137,16 @@ class GroupFusedLasso(DualEstimator):
         return {"signal_": signal.astype(X.dtype, copy=False)}
 
     def _lower_prices(self, prices: np.ndarray, alpha: float) -> None:
-        """Bring what the last fit left, perhaps with a larger alpha, into the ball."""
+        """Shorten the prices of the last fit, whose alpha may have been larger."""
         size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1)
         high = size > (1 + TOLERANCE) * alpha
         prices[high] *= alpha / size[high, np.newaxis]
 
     def _find_change_points(self, X: np.ndarray, prices: np.ndarray) -> None:
-        """Keep the jumps whose price is at its limit; others are left-over gap."""
+        """Keep the jumps whose price is at its limit, alpha.
+
+        At the optimum all others are 0; here they are not, because the gap is not 0.
+        """
         signal, X = self.signal_.astype(np.float64), X.astype(np.float64)
         jumps = np.linalg.norm(np.diff(signal, axis=0), ord=self.q, axis=1)
         size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1)

@@ -1,19 +1,24 @@
 """Structured prediction: the chain structural SVM as an estimator."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from wolfpack.checks.inputs import encode, join_labels, kinds_of, shares
+from wolfpack.checks.inputs import kinds_of, shares
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.problems import chain
-from wolfpack.problems._sequences import pack_features
+from wolfpack.problems._sequences import (
+    encode_sequences,
+    join_sequences,
+    pack_features,
+)
+from wolfpack.result import Event
 
-MOST_SCORE = 1e29  # scores are float32, and labels that do not exist have -1e30
+MOST_SCORE = 1e29  # padding labels score -1e30, and must never be the best
 
 
 class ChainSSVM(DualEstimator):
@@ -51,8 +56,15 @@ class ChainSSVM(DualEstimator):
         Threads: -1 is all cores, None is 1 unless a joblib context says more. Each
         holds a few copies of the weights. With more than one, averaging and
         step="open-loop" are refused.
+    engine : Serial, Threads, Sync, Delayed, Ray or None
+        Who runs the updates; see `wolfpack.solve`. None: `Serial()`, or `Threads` where
+        `n_jobs` asks for more than one. An engine has its own number of workers, so
+        `n_jobs` must be None beside it.
     random_state : int, RandomState or None
         The same number gives the same bits, with one thread.
+    callback : function (Event) -> bool, optional
+        Called during `fit` as by `wolfpack.solve`; returning True stops. Callbacks of
+        scikit-learn, which `set_callbacks` takes, are told of whole passes only.
     verbose : int
         1 logs a line at each check, to the logger "wolfpack".
 
@@ -72,6 +84,9 @@ class ChainSSVM(DualEstimator):
         Why fit stopped.
     trace_ : list of TraceRow
         One row a check.
+    result_ : Result
+        What `wolfpack.solve` returned: also workers, delays and traffic. Its `state` is
+        None unless warm_start=True, because it would multiply the size of a pickle.
     n_features_in_ : int
 
     Examples
@@ -105,7 +120,9 @@ class ChainSSVM(DualEstimator):
         max_seconds: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        engine: Any = None,
         random_state: int | np.random.RandomState | None = None,
+        callback: Callable[[Event], bool | None] | None = None,
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
@@ -119,7 +136,9 @@ class ChainSSVM(DualEstimator):
         self.max_seconds = max_seconds
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
+        self.callback = callback
         self.verbose = verbose
 
     @with_callbacks
@@ -142,8 +161,8 @@ class ChainSSVM(DualEstimator):
         ChainSSVM
             Itself.
         """
-        classes, codes = _encode(y)
-        goes_on = self.warm_start and getattr(self, "_state", None) is not None
+        classes, codes = encode_sequences(y)
+        goes_on = self._last_state() is not None
         if goes_on and not np.array_equal(classes, self.classes_):
             raise ValueError(
                 f"warm_start needs the labels of the first fit, {self.classes_}, "
@@ -189,7 +208,7 @@ class ChainSSVM(DualEstimator):
         predicted = self.predict(X)
         if len(y) != len(predicted):
             raise ValueError(f"X has {len(predicted)} sequences and y has {len(y)}.")
-        labels = _concatenate(y)
+        labels = join_sequences(y)
         given, known = kinds_of(labels), kinds_of(self.classes_)
         if given != known:
             raise ValueError(
@@ -249,29 +268,6 @@ def _refuse_overflow(weights: chain.ChainWeights, matrix: Any, begin: Any) -> No
             f"scores may reach {most:.1g}, and must stay below {MOST_SCORE:g}; the "
             f"largest weight is {largest:.1g}: scale X, or fit again."
         )
-
-
-def _concatenate(y: Sequence[Any]) -> np.ndarray:
-    if not hasattr(y, "__len__"):
-        raise ValueError(
-            f"y must be a list of label arrays, one a sequence, not {type(y).__name__}."
-        )
-    if len(y) == 0:
-        raise ValueError("y is empty: at least one sequence is needed.")
-    arrays = [np.asarray(labels) for labels in y]
-    for i, labels in enumerate(arrays):
-        if labels.ndim != 1 or labels.size == 0:
-            raise ValueError(
-                f"y[{i}] must be one label a position, but has shape {labels.shape}."
-            )
-    return join_labels(y)
-
-
-def _encode(y: Sequence[Any]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the sorted labels, and y as numbers 0 ... K - 1."""
-    classes, codes = encode(_concatenate(y))
-    ends = np.cumsum([len(labels) for labels in y])[:-1]
-    return classes, np.split(codes, ends)
 
 
 def _attributes(classes: np.ndarray, weights: chain.ChainWeights) -> dict[str, Any]:

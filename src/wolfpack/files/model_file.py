@@ -30,12 +30,12 @@ def save_model(model: ChainSSVM, path: str | os.PathLike, **about: Any) -> Path:
     """Write a fitted model, and what is known `about` it; return the path."""
     path = with_npz(path)
     arrays = {name: getattr(model, name) for name in ARRAYS}
-    if arrays["classes_"].dtype == object:  # which only a pickle could hold
+    if arrays["classes_"].dtype == object:  # objects would need a pickle
         arrays["classes_"] = np.array(arrays["classes_"].tolist())
     described = {"params": model.get_params(), "about": about}
     arrays["format"] = np.array(FORMAT)
     arrays["json"] = np.array(json.dumps(described, default=_plain))
-    # A reader takes a file of many zeros that is packed too well for a bomb.
+    # A large array of zeros is packed so well that `read_npz` would refuse it.
     small = sum(array.nbytes for array in arrays.values()) < FREE_BYTES // 2
     write: Any = np.savez_compressed if small else np.savez
     with replacing(path) as file:
@@ -55,7 +55,7 @@ def load_model(path: str | os.PathLike) -> tuple[ChainSSVM, dict[str, Any]]:
         model, about = _describe(read_text(arrays.get("json")))
         _check_classes(arrays["classes_"], about.get("label_names"))
         _check_weights(arrays, len(arrays["classes_"]))
-    except Exception as error:  # json has many ways to say so
+    except Exception as error:  # json raises errors of many kinds
         raise ModelError(
             f"{os.fspath(path)} is damaged ({one_line(error)})."
         ) from error
@@ -124,5 +124,5 @@ def _check_weights(arrays: dict[str, np.ndarray], n_labels: int) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Turn a parameter into what JSON knows; a random state is not kept."""
+    """Turn a parameter into what JSON knows; engines and random states become None."""
     return value.item() if isinstance(value, np.generic) else None

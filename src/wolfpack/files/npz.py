@@ -22,10 +22,12 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.lib import format as npy
 
-# Entries may unpack to this many bytes in all, or to MOST_RATIO times the file.
+# Entries may unpack to FREE_BYTES in all, or to MOST_RATIO times the file if that is
+# more.
 FREE_BYTES, MOST_RATIO = 2**28, 100
-# A part file is named after the first letters of its target, the machine and the
-# process that writes it; it is removed when that process is gone, or when it is so old.
+# A part file is named after the first KEPT letters of its target, the machine and the
+# process that writes it. It is removed once that process is gone, or after
+# STALE_SECONDS.
 PART, KEPT, STALE_SECONDS = ".part", 32, 3600.0
 _MACHINE = hashlib.blake2b(platform.node().encode(), digest_size=4).hexdigest()
 
@@ -80,13 +82,13 @@ def _remove_stale(path: Path) -> None:
 
 def _is_alive(pid: int) -> bool:
     """Return whether a process of this machine is there."""
-    if os.name != "posix":  # elsewhere the question could end it
+    if os.name != "posix":  # on Windows `os.kill` would end the process
         return True
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except (OSError, OverflowError):  # of another user
+    except (OSError, OverflowError):  # it belongs to another user
         pass
     return True
 
@@ -108,7 +110,7 @@ def read_npz(path: str | os.PathLike, names: Iterable[str]) -> dict[str, np.ndar
                 return _read_entries(archive, names, os.fstat(handle.fileno()).st_size)
     except (FileNotFoundError, FileError):
         raise
-    except Exception as error:  # zipfile and numpy have many ways to say so
+    except Exception as error:  # zipfile and numpy raise errors of many kinds
         raise FileError(f"cannot be read ({one_line(error)})") from error
 
 

@@ -2,10 +2,10 @@
 
     loops/KEY/NAME-SIGNATURE.bin      a checksum, and one compiled function
 
-KEY is a hash of all that the machine code depends on (`_compile`), SIGNATURE one of the
-argument types and the processor. A file that is damaged is dropped, and compiled
-again; where nothing can be written, each process compiles for itself, and says so once.
-Loops that were not used for a long time are removed.
+KEY is a hash of all that the machine code depends on (`specialise`), SIGNATURE one of
+the argument types and the processor. A damaged file is dropped, and its function
+compiled again. Where nothing can be written, each process compiles for itself, and says
+so once. Loops that were not used for a long time are removed.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from numba.core.compiler import CompileResult
 
 from wolfpack.files.npz import replacing
 
-# What stays: used within so many days, and no more than so many bytes in all.
+# Loops that were used within KEPT_DAYS stay, the latest up to KEPT_BYTES in all.
 KEPT_DAYS, KEPT_BYTES = 90, 512 * 2**20
 _CHECKSUM = 32
 
@@ -90,17 +90,17 @@ class LoopCache(_Cache):
         return self.folder / f"{self.name}-{short}.bin"
 
     def enable(self) -> None:
-        """Do nothing: it always is."""
+        """Do nothing: the cache is always enabled."""
 
     def disable(self) -> None:
         """Do nothing."""
 
     def flush(self) -> None:
-        """Do nothing: a key has one meaning, and never a stale one."""
+        """Do nothing: another content has another key, so no file is ever stale."""
 
 
 def read(path: Path) -> bytes | None:
-    """Return what `write` kept; None where there is nothing, or nothing whole."""
+    """Return what `write` kept; None if the file is missing or damaged."""
     try:
         if not path.is_file():  # a pipe would never end
             return None
@@ -116,7 +116,7 @@ def read(path: Path) -> bytes | None:
 
 
 def write(path: Path, payload: bytes) -> None:
-    """Keep bytes, all of them or none; a folder that refuses them costs a warning."""
+    """Keep bytes, all of them or none; warn once if the folder cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
@@ -133,7 +133,7 @@ def _sum(payload: bytes) -> bytes:
 
 def _drop(path: Path, why: str) -> None:
     logger.info("%s is damaged (%s) and compiled again.", path.name, why)
-    with contextlib.suppress(OSError):  # it is replaced, or found damaged again
+    with contextlib.suppress(OSError):  # if it stays, it is found damaged again
         path.unlink(missing_ok=True)
 
 
@@ -206,7 +206,7 @@ def _look(folder: Path) -> Iterator[Kept]:
     except OSError:
         return
     for entry in entries:
-        # Nothing but our own: a hash, and in versions before this one a suffix.
+        # Only folders of wolfpack: a hash, to which earlier versions added a suffix.
         if re.fullmatch(r"[0-9a-f]{32}(_native|_python)?", entry.name):
             path = Path(entry.path)
             try:

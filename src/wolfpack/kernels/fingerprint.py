@@ -1,8 +1,8 @@
 """A hash of values by their content, the same in every process.
 
-`known` hashes what this module understands to the last bit, and says False for the
-rest: nobody may take two different values for the same because they print alike. The
-data of a problem may hold anything; `add` pickles what `known` does not understand.
+`known` hashes what this module understands to the last bit, and returns False for the
+rest: two different values must not get the same hash because they print alike. The data
+of a problem may hold anything; `add` pickles what `known` does not understand.
 """
 
 import enum
@@ -191,7 +191,7 @@ class Fingerprint:
 
 
 def is_released(value: Any) -> bool:
-    """Return whether a name in a released package means this very object."""
+    """Return whether a name in a released package refers to this object."""
     if isinstance(value, np.ufunc):
         return getattr(np, value.__name__, None) is value
     if isinstance(value, types.ModuleType):
@@ -208,7 +208,10 @@ def is_released(value: Any) -> bool:
 
 
 def _comes_with_release(module: types.ModuleType) -> bool:
-    """Return whether a module is what its name says: a user's `profile.py` is not."""
+    """Return whether a module is the released one of its name.
+
+    A user's own `profile.py` is not.
+    """
     if module.__name__.partition(".")[0] not in _RELEASED:
         return False
     file = getattr(module, "__file__", None)

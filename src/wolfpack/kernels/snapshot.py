@@ -11,9 +11,6 @@ kept as it is, and named in `opaque`: loops that depend on it are not for the di
 """
 
 import builtins
-import dis
-import functools
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -22,16 +19,17 @@ import numba
 import numpy as np
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
-from numba.core.typing.templates import builtin_registry
 from numba.np.ufunc.dufunc import DUFunc
 
+from wolfpack.kernels.bytecode import attributes_of, globals_of
 from wolfpack.kernels.compile import Unoptimised
-from wolfpack.kernels.fingerprint import Fingerprint, is_released
+from wolfpack.kernels.fingerprint import Fingerprint
+from wolfpack.kernels.overloads import foreign_overloads, is_ours
 
-# Copies say that they come from this module, which every process can import: Numba
-# looks it up when it loads them from disk.
+# Copies name this module as theirs: Numba imports it when it loads them from disk, and
+# every process can.
 HOME = __name__
-# Numba puts the address of a larger array into the code, where others put its content.
+# Of an array larger than this, Numba compiles in the address and not the content.
 LARGE_BYTES = 10**6
 _BUILT = vars(builtins)
 _WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper", "forceinline", "inline")
@@ -51,12 +49,12 @@ class Signed(CPUDispatcher):
             self.disable_compile()
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Answer compiled code that calls it."""
+        """Settle before compiled code calls it."""
         self.settle()
         return super().get_call_template(args, kws)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Answer Python that calls it."""
+        """Settle before Python calls it."""
         self.settle()
         return super().__call__(*args, **named)
 
@@ -74,9 +72,11 @@ class Snapshot:
         self.digest = Fingerprint()
         self.opaque: list[str] = []
         self._checked = checked
-        self._copies: list[tuple[Any, types.FunctionType]] = []  # of which original
-        self._met: dict[int, tuple[int, Any, Any]] = {}  # number, original, copy
-        self._open: list[int] = []  # the functions whose globals are being copied
+        self._copies: list[tuple[Any, types.FunctionType]] = []  # original, copy
+        self._met: dict[int, tuple[int, Any, Any]] = {}  # by id: number, original, copy
+        self._open: list[
+            int
+        ] = []  # numbers of functions whose globals are being copied
         self._modules: dict[tuple[int, frozenset[str]], types.ModuleType] = {}
 
     def take(self, value: Any, where: str) -> Any:
@@ -105,12 +105,11 @@ class Snapshot:
     def note_overloads(self) -> None:
         """Name what the program has overloaded of NumPy, Numba and the like.
 
-        A user's function may call it by way of a method or of a released name, where
-        nothing of it is seen.
+        A user's function may call an overload through a method or a released name, and
+        the walk over the function does not see that.
         """
-        if any(not _is_ours(original) for original, _ in self._copies):
-            registry = builtin_registry.functions, builtin_registry.attributes
-            self.opaque += _overloads(*map(len, registry))
+        if any(not is_ours(original) for original, _ in self._copies):
+            self.opaque += foreign_overloads()
 
     def name_copies(self, key: str) -> None:
         """Give every copy a name that no other function has.
@@ -124,14 +123,14 @@ class Snapshot:
             copy.__globals__["__name__"] = copy.__module__
 
     def _note(self, value: Any, copy: Any) -> Any:
-        """Remember a copy, for whoever refers to the same value: also to itself."""
+        """Remember a copy, for other references to the same value, cycles included."""
         self._met[id(value)] = len(self._met), value, copy
         return copy
 
     def _keep(self, value: Any, where: str) -> Any:
         self.opaque.append(f"{where} ({type(value).__name__})")
         self.digest.text("opaque", str(id(value)))
-        return self._note(value, value)  # which stays alive, and so its id is unique
+        return self._note(value, value)  # kept alive, so that its id stays unique
 
     def _dispatcher(self, value: Any, where: str) -> Any:
         origin = getattr(value, "origin", None)
@@ -166,7 +165,7 @@ class Snapshot:
         return made
 
     def _array(self, value: np.ndarray, where: str) -> np.ndarray:
-        """Return a copy of the same layout that nobody else can change."""
+        """Return a copy of the same layout, which no other code refers to."""
         flags = value.flags
         self.digest.text("layout", f"{value.strides} {flags.writeable} {flags.aligned}")
         if value.nbytes > LARGE_BYTES:
@@ -187,7 +186,7 @@ class Snapshot:
         self.digest.text("record", type(value).__name__)
         if not hasattr(value, "_fields") or not self.digest.known(type(value)):
             return self._keep(value, where)
-        # Its class may have a constructor of its own, which was called already.
+        # A constructor of the class's own must not run again: it has made these items.
         return tuple.__new__(type(value), [self.take(item, where) for item in value])
 
     def _intrinsic(self, value: Any, where: str) -> Any:
@@ -213,7 +212,7 @@ class Snapshot:
             code, space, function.__name__, defaults or None, cells or None
         )
         self._copies.append((function, copy))
-        if "objmode" in _attributes_of(code):
+        if "objmode" in attributes_of(code):
             self.opaque.append(f"{name} (goes back to Python)")
 
         def fill() -> None:
@@ -227,10 +226,10 @@ class Snapshot:
                 self.digest.text("cell", key)
                 try:
                     value = old.cell_contents
-                except ValueError:  # not defined yet
+                except ValueError:  # the cell is still empty
                     continue
                 cell.cell_contents = self._member(value, code, f"{key} in {name}")
-            for key in sorted(_globals_of(code)):
+            for key in sorted(globals_of(code)):
                 found = function.__globals__ if key in function.__globals__ else _BUILT
                 if key in found:
                     self.digest.text("global", key)
@@ -243,13 +242,13 @@ class Snapshot:
     def _member(self, value: Any, code: types.CodeType, where: str) -> Any:
         if not isinstance(value, types.ModuleType):
             return self.take(value, where)
-        return self._module(value, _attributes_of(code))
+        return self._module(value, attributes_of(code))
 
     def _module(self, module: types.ModuleType, names: frozenset[str]) -> Any:
         """Return a module that holds what a function may read of this one."""
         if self.digest.known(module):
             for name in sorted(names & set(vars(module))):
-                value = vars(module)[name]  # a user may have put a number there
+                value = vars(module)[name]  # users may have replaced a number there
                 if isinstance(value, int | float | complex | np.ndarray | np.generic):
                     self.digest.text("number", name)
                     self.digest.known(value)
@@ -284,47 +283,5 @@ class Snapshot:
                 self.digest.known(constant)
 
 
-def _is_ours(function: Any) -> bool:
-    return str(function.__module__).partition(".")[0] == "wolfpack"
-
-
-@functools.lru_cache(1)
-def _overloads(n_functions: int, n_attributes: int) -> tuple[str, ...]:
-    """Return the overloads that neither a released package nor wolfpack has made."""
-    found = []
-    for template in (*builtin_registry.functions, *builtin_registry.attributes):
-        define: Any = getattr(template, "_overload_func", None)
-        if define is None:
-            continue
-        module = sys.modules.get(define.__globals__.get("__name__") or "")
-        if module is not None and is_released(module):
-            continue
-        target = getattr(template, "key", None)
-        own = isinstance(target, types.FunctionType)
-        if _is_ours(define) or (own and not is_released(target)):
-            continue  # ours, or of a function of the user's that is opaque itself
-        found.append(f"{define.__qualname__} (an overload)")
-    return tuple(found)
-
-
 def _order(option: Any) -> Any:
     return sorted(option) if isinstance(option, set | frozenset) else option
-
-
-def _nested(code: types.CodeType) -> list[types.CodeType]:
-    return [value for value in code.co_consts if isinstance(value, types.CodeType)]
-
-
-@functools.lru_cache(4096)
-def _globals_of(code: types.CodeType) -> frozenset[str]:
-    """Return the globals that a function, or one inside it, reads."""
-    reads = ("LOAD_GLOBAL", "LOAD_NAME")
-    own = {i.argval for i in dis.get_instructions(code) if i.opname in reads}
-    return frozenset(own.union(*map(_globals_of, _nested(code))))
-
-
-@functools.lru_cache(4096)
-def _attributes_of(code: types.CodeType) -> frozenset[str]:
-    """Return what a function may read as an attribute of a module."""
-    texts = (value for value in code.co_consts if isinstance(value, str))
-    return frozenset(code.co_names).union(texts, *map(_attributes_of, _nested(code)))

@@ -1,28 +1,24 @@
-"""The compiled half of `problems.chain`: the oracle, and the fused step.
+"""The compiled half of `problems.chain`: the oracle, score, add, slope and value.
 
 With q the share of the sample and lambda the regularisation, the atom y of block i has
 
     A_i y = (q / lambda) psi_i(y),  psi_i(y) = phi(x_i, y_i) - phi(x_i, y)
     <y, grad_i f> = q (<w, psi_i(y)> - loss_i(y))
 
-The layout of v, and LANES, WIDTH, UNIT and COPIED, are those of `_viterbi`.
+The layout of v, and LANES, WIDTH, UNIT and COPIED, are those of `_viterbi`; the fused
+step is in `_chain_step`.
 """
 
 import numpy as np
 
 from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.simd import (
-    accumulate,
     fetch,
     fill,
     load,
     load_double,
     multiply_add,
-    put,
-    store,
-    times,
     total,
-    word,
 )
 from wolfpack.problems._viterbi import (
     LANES,
@@ -32,10 +28,6 @@ from wolfpack.problems._viterbi import (
     unaries,
     viterbi,
 )
-from wolfpack.update.atoms import BEGIN, COUNT, SLOT
-
-PER_WORD = 8  # labels in eight bytes
-LABEL_BITS = np.uint64(255)  # the first of them
 
 
 @jit
@@ -134,164 +126,6 @@ def contains(data, i, atom):
         if atom[t] < 0 or atom[t] >= data.n_labels:
             return False
     return True
-
-
-@jit
-def touched(data, i, rows, work):
-    """List the features of the changed positions (some twice), and the transitions."""
-    features, feature_begin = data.features, data.feature_begin
-    first, count = data.begin[i], 0
-    for j in range(work.counts[0]):
-        t = first + work.changed[j]
-        for f in range(feature_begin[t], feature_begin[t + 1]):
-            rows[count] = features[f] // columns(data)
-            count += 1
-    for k in range(work.counts[1]):
-        rows[count] = data.first_transition + work.pair_rows[k]
-        count += 1
-    return count
-
-
-@jit
-def prepare(data, shared, blocks, i, atom, work):
-    """Keep the marginals of s - x_(i) where they are not 0; return the block gap.
-
-    `marginals[t]` holds them at the positions listed in `changed`, `pairs` those of
-    the transitions, in the rows listed in `pair_rows`. Relies on what the oracle left
-    in `theta`, and `steps` if it copies.
-    """
-    place, weights, atoms = blocks.place, blocks.weights, blocks.atoms
-    steps, transitions = find_steps(data, shared, work)
-    width = columns(data)
-    length = data.begin[i + 1] - data.begin[i]
-    begin, slot, count = place[i, BEGIN], place[i, SLOT], place[i, COUNT]
-    theta, marginals, pairs = work.theta, work.marginals, work.pairs
-    clear_pairs(width, work)
-    n_changed = 0
-    n_rows = 0
-    gap = np.float32(0.0)
-    last = False
-    bits = np.uint64(0)
-    for t in range(length):
-        if t % PER_WORD == 0:  # the positions at which some atom differs from s
-            bits = np.uint64(0)
-            new = word(atom, t)
-            for b in range(count):
-                bits |= word(atoms, begin + b * length + t) ^ new
-        differs = bits & LABEL_BITS != np.uint64(0)
-        bits >>= np.uint64(64 // PER_WORD)
-        label = np.int64(fetch(atom, t))
-        if differs:
-            now = t * width
-            for c in range(0, width, LANES):
-                store(marginals, now + c, fill(np.float32(0.0), LANES))
-            marginals[now + label] = 1.0
-            gap += fetch(theta, now + label)
-            for b in range(count):
-                weight = np.float32(fetch(weights, slot + b))
-                other = now + np.int64(fetch(atoms, begin + b * length + t))
-                put(marginals, other, fetch(marginals, other) - weight)
-                gap -= weight * fetch(theta, other)
-            work.changed[n_changed] = t
-            n_changed += 1
-        if t > 0 and (differs or last):
-            row = np.int64(fetch(atom, t - 1))
-            pair = row * width + label
-            put(pairs, pair, fetch(pairs, pair) + np.float32(1.0))
-            gap += fetch(steps, transitions + pair)
-            n_rows = note_row(row, n_rows, work)
-            for b in range(count):
-                weight = np.float32(fetch(weights, slot + b))
-                at = begin + b * length + t
-                row = np.int64(fetch(atoms, at - 1))
-                pair = row * width + np.int64(fetch(atoms, at))
-                put(pairs, pair, fetch(pairs, pair) - weight)
-                gap -= weight * fetch(steps, transitions + pair)
-                n_rows = note_row(row, n_rows, work)
-        last = differs
-    work.counts[0] = n_changed
-    work.counts[1] = n_rows
-    return data.share[i] * np.float64(gap)
-
-
-@jit
-def note_row(row, n_rows, work):
-    """List a row of `pairs` unless it is listed; without a branch to mispredict."""
-    put(work.pair_rows, n_rows, row)
-    n_rows += 1 - fetch(work.is_pair_row, row)
-    put(work.is_pair_row, row, 1)
-    return n_rows
-
-
-@jit
-def clear_pairs(width, work):
-    """Zero what the last call of `prepare` left in `pairs`."""
-    for k in range(work.counts[1]):
-        row = work.pair_rows[k]
-        for c in range(0, width, LANES):
-            store(work.pairs, row * width + c, fill(np.float32(0.0), LANES))
-        work.is_pair_row[row] = 0
-
-
-@jit
-def spread(data, blocks, i, atom, scale, out, work):
-    """Add scale A_i (s - x_(i)) to `out`; return -scale q (loss of s - x_(i))."""
-    width, features, values = columns(data), data.features, data.values
-    marginals, changed, pairs = work.marginals, work.changed, work.pairs
-    labels, feature_begin, transitions = (
-        data.labels,
-        data.feature_begin,
-        data.transitions,
-    )
-    first = data.begin[i]
-    step = -scale * data.share[i] / data.alpha
-    right = 0.0
-    for j in range(work.counts[0]):
-        t = changed[j]
-        begin, end = feature_begin[first + t], feature_begin[first + t + 1]
-        right += marginals[t * width + labels[first + t]]
-        for c in range(0, width, LANES):
-            row = load(marginals, t * width + c, LANES)
-            row = times(fill(np.float32(step), LANES), row)
-            for f in range(begin, end):
-                if UNIT:
-                    accumulate(out, features[f] + c, row)
-                else:
-                    scaled = times(fill(values[f], LANES), row)
-                    accumulate(out, features[f] + c, scaled)
-    for k in range(work.counts[1]):
-        at = work.pair_rows[k] * width
-        for c in range(0, width, LANES):
-            row = load(pairs, at + c, LANES)
-            row = times(fill(np.float32(step), LANES), row)
-            accumulate(out, transitions + at + c, row)
-    return scale * data.share[i] * data.cost[i] * right
-
-
-@jit
-def curvature(data, blocks, i, atom, work):
-    """Return lambda |A_i (s - x_(i))|^2, by inner products of positions."""
-    width = columns(data)
-    length = data.begin[i + 1] - data.begin[i]
-    marginals, changed, pairs = work.marginals, work.changed, work.pairs
-    gram = data.gram
-    square = fill(np.float32(0.0), LANES)
-    for c in range(0, width, LANES):
-        for j in range(work.counts[0]):
-            t = changed[j]
-            row = load(marginals, t * width + c, LANES)
-            at = data.gram_begin[i] + t * length
-            own = fill(gram[at + t], LANES)
-            square = multiply_add(times(own, row), row, square)
-            for m in range(j):
-                u = changed[m]
-                twice = fill(np.float32(2.0) * gram[at + u], LANES)
-                other = load(marginals, u * width + c, LANES)
-                square = multiply_add(times(twice, row), other, square)
-        for k in range(work.counts[1]):
-            row = load(pairs, work.pair_rows[k] * width + c, LANES)
-            square = multiply_add(row, row, square)
-    return data.share[i] ** 2 / data.alpha * np.float64(total(square))
 
 
 @entry

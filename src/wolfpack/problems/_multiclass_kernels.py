@@ -6,8 +6,9 @@ distribution over the classes, has
     A_i a = (q / lambda) (e_y - a) x^T,   <a, grad_i f> = q <e_y - a, W x> - q (1 - a_y)
 
 and along d with sum_k d_k = 0 the second derivative of f is q^2 |x|^2 / lambda |d|^2.
-So the minimiser over a block is a projection to the simplex. `slope`, `value`,
-`spread`, `curvature` and `touched` are those of `_chain_kernels`, for one position.
+So the minimiser over a block is a projection to the simplex. `slope` and `value` are
+those of `_chain_kernels`, and `spread`, `curvature` and `touched` those of
+`_chain_step`, for one position.
 """
 
 import numpy as np
@@ -16,7 +17,7 @@ from wolfpack.kernels.compile import jit
 from wolfpack.kernels.simd import fetch, put
 from wolfpack.problems._viterbi import UNIT, unaries
 
-TOLERANCE = 1e-9  # of the simplex
+TOLERANCE = 1e-9  # by which a point may miss the simplex
 
 
 @jit
@@ -75,7 +76,7 @@ def contains(data, i, atom):
 def minimiser(data, shared, i, atom, work):
     """Project x_(i) + lambda (W x + loss) / (q |x|^2) to the simplex."""
     bend = data.share[i] / data.alpha * data.gram[i]
-    if not bend > 0.0:  # f is linear: a corner
+    if not bend > 0.0:  # f is linear over the block, so a corner is a minimiser
         oracle(data, shared, i, atom, work)
         return
     theta = work.theta
@@ -84,7 +85,9 @@ def minimiser(data, shared, i, atom, work):
     for k in range(atom.size):
         best = max(best, fetch(theta, k))
     highest = -np.inf
-    for k in range(atom.size):  # measured from the best: no digit of x_(i) is lost
+    # Only differences of theta matter. Measured from the largest they are small, so
+    # adding them loses no digits of x_(i).
+    for k in range(atom.size):
         atom[k] += np.float64(fetch(theta, k) - best) / bend
         highest = max(highest, atom[k])
     # Entries at least 1 below the largest become 0. The excess of the others over 1 is

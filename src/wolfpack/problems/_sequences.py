@@ -1,4 +1,4 @@
-"""Lists of sequences as flat arrays, with a clear word for what does not fit."""
+"""Lists of sequences as flat arrays, and a sentence for each that does not fit."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from wolfpack.checks.inputs import refuse_features
+from wolfpack.checks.inputs import encode, join_labels, refuse_features
 
 
 def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:
@@ -65,7 +65,7 @@ def _positions(x: Any, i: int) -> Any:
 
 def _sparse(rows: list[np.ndarray]) -> Any:
     """Make one CSR matrix without ever holding all positions as dense floats."""
-    with np.errstate(over="ignore"):  # `pack_features` says which sequence it was
+    with np.errstate(over="ignore"):  # `pack_features` names the sequence
         kept = (x.astype(np.float32, copy=False) for x in _batches(rows))
         parts = [sp.csr_matrix(x) for x in kept]
     return sp.csr_matrix(sp.vstack(parts, format="csr"))
@@ -77,7 +77,7 @@ def _batches(rows: list[np.ndarray], size: int = 512) -> Iterator[np.ndarray]:
 
 
 def pack_labels(y: Sequence[Any], begin: np.ndarray) -> np.ndarray:
-    """Stack the labels, and hold their lengths against the features'."""
+    """Stack the labels, and compare their lengths with those of the features."""
     n = len(begin) - 1
     if len(y) != n:
         raise ValueError(f"X has {n} sequences and y has {len(y)}; they must be equal.")
@@ -93,3 +93,27 @@ def pack_labels(y: Sequence[Any], begin: np.ndarray) -> np.ndarray:
     if labels.dtype.kind not in "iu":
         raise ValueError(f"labels must be integers, but are {labels.dtype}.")
     return labels
+
+
+def join_sequences(y: Sequence[Any]) -> np.ndarray:
+    """Return the labels of all sequences one after the other."""
+    if not hasattr(y, "__len__"):
+        raise ValueError(
+            f"y must be a list of label arrays, one a sequence, not {type(y).__name__}."
+        )
+    if len(y) == 0:
+        raise ValueError("y is empty: at least one sequence is needed.")
+    arrays = [np.asarray(labels) for labels in y]
+    for i, labels in enumerate(arrays):
+        if labels.ndim != 1 or labels.size == 0:
+            raise ValueError(
+                f"y[{i}] must be one label a position, but has shape {labels.shape}."
+            )
+    return join_labels(y)
+
+
+def encode_sequences(y: Sequence[Any]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the sorted labels, and y as numbers 0 ... K - 1."""
+    classes, codes = encode(join_sequences(y))
+    ends = np.cumsum([len(labels) for labels in y])[:-1]
+    return classes, np.split(codes, ends)

@@ -20,12 +20,13 @@ from wolfpack.kernels.simd import (
     store,
 )
 
-LANES = 32  # labels in one vector; these four are replaced to fit the problem
-WIDTH = 0  # columns of v, where they are few enough; else 0, and they are looked up
+# `chain.kernels_for` replaces these four by those of the problem.
+LANES = 32  # labels in one vector
+WIDTH = 0  # columns of v, if there are at most 64; else 0, and `data.width` is read
 UNIT = False  # whether every feature is 1
-COPIED = False  # whether the oracle copies the transitions before it reads them often
+COPIED = False  # whether the oracle copies the transitions before it reads them
 
-LOWEST = np.float32(-1e30)
+LOWEST = np.float32(-1e30)  # the score of a padding label
 
 
 @jit
@@ -45,7 +46,7 @@ def unaries(data, shared, i, work):
     for t in range(data.begin[i + 1] - first):
         begin, end = feature_begin[first + t], feature_begin[first + t + 1]
         for c in range(0, width, LANES):
-            # Four sums side by side: one would wait for each addition.
+            # Four independent sums: in one, each addition would wait for the last.
             a = plus(fill(cost, LANES), load(pad, c, LANES))
             b = fill(np.float32(0.0), LANES)
             d = b
@@ -81,9 +82,9 @@ def viterbi(data, shared, length, labels, work):
     """Write the labels that maximise theta plus transitions; return the maximum.
 
     Where each maximum came from is searched for on the way back, along the best path
-    only: keeping it for every label would double the work of the way forth. Where other
-    threads change the transitions meanwhile it may be found no more; what comes nearest
-    by now is then as good.
+    only: to keep it for every label would double the work of the forward pass. Other
+    threads may have changed the transitions since then, and no label gives the maximum
+    any more. The label that is best by now is taken instead.
     """
     theta, best, reached = work.theta, work.best, work.reached
     width, n_labels = columns(data), data.n_labels
@@ -173,7 +174,8 @@ def max_marginals(data, shared, first, last, out, work):
                     step = shared[data.first_transition + j, k]
                     top = max(top, out[begin + t - 1, j] + step)
                 out[begin + t, k] = top + theta[t * width + k]
-        for k in range(data.n_labels):  # backward, without the position itself
+        # Backward: the best score of what follows a position, without its own theta.
+        for k in range(data.n_labels):
             best[(length - 1) * width + k] = 0.0
         for t in range(length - 2, -1, -1):
             for j in range(data.n_labels):

@@ -11,66 +11,46 @@ v = w.
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from wolfpack.checks.inputs import regularisation, shares
-from wolfpack.kernels.memory import copy, zeros
+from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.specialise import specialise
 from wolfpack.problem import Problem
-from wolfpack.problems import _chain_kernels, _viterbi
+from wolfpack.problems import _chain_kernels, _chain_step, _viterbi
 from wolfpack.problems._sequences import pack_features, pack_labels
+from wolfpack.problems.chain_data import (
+    Chains,
+    ChainWeights,
+    Work,
+    choose_lanes,
+    layout,
+    make_work,
+    pack_weights,
+    unpack_weights,
+)
+from wolfpack.theory.constants import Constants, multiclass_constants
 
-# Inner products of positions make steps faster; past this many they take too much.
+__all__ = [
+    "ChainWeights",
+    "Chains",
+    "Work",
+    "chain_ssvm",
+    "kernels_for",
+    "layout",
+    "make_problem",
+    "make_work",
+    "pack_weights",
+    "unpack_weights",
+]
+
+# Inner products of positions make steps faster; more than this take too much memory.
 MAX_GRAM = 2**23
-# A v with more rows of features than this is updated only where a step touches it.
+# If v has more rows than this, a step lists the rows that it touches (`touched`).
 MAX_DENSE_ROWS = 4096
-
-
-class Chains(NamedTuple):
-    """Packed sequences: positions one after the other, features in CSR form."""
-
-    labels: np.ndarray  # per position
-    begin: np.ndarray  # first position of each sequence, and the end
-    feature_begin: np.ndarray  # first feature of each position, and the end
-    features: np.ndarray  # row of v times width, sorted within a position
-    values: np.ndarray  # empty if all are 1
-    gram: np.ndarray
-    gram_begin: np.ndarray
-    share: np.ndarray  # q_i
-    cost: np.ndarray  # loss of a wrong label in sequence i
-    pad: np.ndarray  # 0 for labels, very low for padding
-    alpha: float
-    n_labels: int
-    width: int
-    transitions: int  # where the transition rows start in v, as a flat array
-    first_transition: int  # and as a row
-
-
-class Work(NamedTuple):
-    """Scratch of one worker; see `_chain_kernels.prepare`."""
-
-    theta: np.ndarray
-    best: np.ndarray
-    reached: np.ndarray
-    steps: np.ndarray
-    marginals: np.ndarray
-    changed: np.ndarray
-    pairs: np.ndarray
-    pair_rows: np.ndarray
-    is_pair_row: np.ndarray
-    counts: np.ndarray
-
-
-class ChainWeights(NamedTuple):
-    """What a chain model has learnt: phi's parts, label by label."""
-
-    features: np.ndarray  # (n_labels, n_features)
-    bias: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
-    transitions: np.ndarray  # from, to
 
 
 def chain_ssvm(
@@ -167,97 +147,40 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         max_rows=int(per_block.max()) + data.n_labels,
         work=lambda: make_work(data),
         scale=scale,
+        constants=constants,
         finish=lambda shared: unpack_weights(shared, n_features, data.n_labels),
         name="chain_ssvm",
         trusted=True,
     ).made_by(make_problem, packed, n_rows, n_features, scale)
 
 
-def make_work(data: Chains) -> Work:
-    """Return scratch memory for the longest sequence."""
-    size = int(np.diff(data.begin).max()) * data.width
-    return Work(
-        theta=zeros(size, np.float32),
-        best=zeros(size, np.float32),
-        reached=zeros(size, np.float32),
-        steps=zeros((data.n_labels, data.width), np.float32),
-        marginals=zeros(size, np.float32),
-        changed=zeros(size // data.width, np.int64),
-        pairs=zeros(data.n_labels * data.width, np.float32),
-        pair_rows=zeros(data.n_labels + 1, np.int64),
-        is_pair_row=zeros(data.n_labels, np.int64),
-        counts=zeros(2, np.int64),
-    )
-
-
-def layout(begin: np.ndarray, matrix: Any, n_labels: int) -> Chains:
-    """Append bias, first and last to the features; choose the width of a vector."""
-    lanes = choose_lanes(n_labels)
-    width = -(-n_labels // lanes) * lanes
-    n_positions, n_features = matrix.shape
-    if (n_features + 3 + n_labels) * width >= 2**31:
-        raise ValueError(
-            f"{n_features} features x {n_labels} labels make more than 2^31 weights."
-        )
-    per_position = np.diff(matrix.indptr).astype(np.int64) + 1
-    per_position[begin[:-1]] += 1
-    per_position[begin[1:] - 1] += 1
-    feature_begin = np.concatenate([[0], np.cumsum(per_position)])
-    features = np.empty(feature_begin[-1], np.int32)
-    own = np.arange(matrix.nnz) + np.repeat(
-        feature_begin[:-1] - matrix.indptr[:-1], np.diff(matrix.indptr)
-    )
-    matrix.sort_indices()
-    features[own] = matrix.indices
-    bias = feature_begin[:-1] + np.diff(matrix.indptr)
-    features[bias] = n_features
-    features[bias[begin[:-1]] + 1] = n_features + 1
-    features[feature_begin[begin[1:]] - 1] = n_features + 2
-    unit = bool((matrix.data == 1).all())
-    values = np.zeros(0, np.float32)
-    if not unit:
-        values = np.ones(len(features), np.float32)
-        values[own] = matrix.data
-    pad = np.where(np.arange(width) < n_labels, 0, _viterbi.LOWEST)
-    n = len(begin) - 1
-    return Chains(
-        labels=np.zeros(n_positions, np.uint8 if n_labels <= 256 else np.int32),
-        begin=begin.astype(np.int64),
-        feature_begin=feature_begin,
-        features=features * np.int32(width),
-        values=values,
-        gram=np.zeros(0, np.float32),
-        gram_begin=np.zeros(0, np.int64),
-        share=np.zeros(n),
-        cost=np.zeros(n, np.float32),
-        pad=copy(pad, np.float32),
-        alpha=1.0,
-        n_labels=n_labels,
-        width=width,
-        transitions=(n_features + 3) * width,
-        first_transition=n_features + 3,
-    )
-
-
-def choose_lanes(n_labels: int) -> int:
-    """Return how many labels go into one vector."""
-    return 8 if n_labels <= 8 else 16 if n_labels <= 16 else 32
+def constants(problem: Problem) -> Constants | None:
+    """Return the exact B and mu of chains of length one, which are a multiclass SVM."""
+    data = problem.data
+    if (np.diff(data.begin) > 1).any():
+        return None
+    columns = data.features // data.width
+    values = data.values if data.values.size else np.ones(len(columns))
+    X = sp.csr_matrix((values, columns, data.feature_begin))
+    how = {"n_classes": data.n_labels, "sample_weight": data.share}
+    return multiclass_constants(X, data.labels, data.alpha, **how)
 
 
 def is_large(data: Chains) -> bool:
-    """Return whether v has so many features that a step should write to few rows."""
+    """Return whether v is so large that a step should touch its own rows only."""
     return data.first_transition > MAX_DENSE_ROWS
 
 
 def kernels_for(data: Chains) -> SimpleNamespace:
     """Return the functions of a problem, for its number of labels and its features.
 
-    Into a large v threads step directly: an oracle that read the transitions again and
-    again would fetch them from the caches of the others as often.
+    Threads write into a large v directly. An oracle that read the transitions there for
+    each position would fetch them from the caches of other cores each time, so it
+    copies them first (COPIED).
     """
     few = data.n_labels <= 256
     return specialise(
-        [_viterbi, _chain_kernels],
+        [_viterbi, _chain_kernels, _chain_step],
         {
             "LANES": choose_lanes(data.n_labels),
             "WIDTH": data.width if data.width <= 64 else 0,
@@ -267,24 +190,3 @@ def kernels_for(data: Chains) -> SimpleNamespace:
             "LABEL_BITS": np.uint64(2**8 - 1 if few else 2**32 - 1),
         },
     )
-
-
-def unpack_weights(shared: np.ndarray, n_features: int, n_labels: int) -> ChainWeights:
-    """Cut the table v into its parts."""
-    table = np.ascontiguousarray(shared[:, :n_labels].T)
-    return ChainWeights(
-        features=table[:, :n_features],
-        bias=table[:, n_features],
-        first=table[:, n_features + 1],
-        last=table[:, n_features + 2],
-        transitions=np.ascontiguousarray(table[:, n_features + 3 :].T),
-    )
-
-
-def pack_weights(weights: ChainWeights, width: int) -> np.ndarray:
-    """Undo `unpack_weights`."""
-    n_labels, n_features = weights.features.shape
-    table = np.zeros((n_features + 3 + n_labels, width), np.float32)
-    rows = [weights.features.T, weights.bias, weights.first, weights.last]
-    table[:, :n_labels] = np.vstack([*rows, weights.transitions])
-    return table

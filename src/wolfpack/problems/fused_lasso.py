@@ -19,9 +19,10 @@ from wolfpack import sets
 from wolfpack.checks.inputs import at_least_one, positive
 from wolfpack.kernels.compile import jit
 from wolfpack.problem import Problem
+from wolfpack.theory.constants import Constants, fused_lasso_constants
 
-TOLERANCE = 1e-9  # of the ball, relative to alpha
-LARGEST = 1e140  # entry of a signal; the least is one over it
+TOLERANCE = 1e-9  # by which a point may exceed the ball, relative to alpha
+LARGEST = 1e140  # the largest entry of a signal; its inverse is the smallest
 
 
 class Signal(NamedTuple):
@@ -125,6 +126,16 @@ def dual_ball(q: float, radius: float) -> sets.Set:
     return named[p](radius) if p in named else sets.lp_ball(p, radius)
 
 
+def constants(problem: Problem) -> Constants:
+    """Return the exact B and mu: the dual ball says what alpha and q were."""
+    ball = problem.data.ball
+    is_box = hasattr(ball, "high")  # the dual of q = 1
+    alpha = ball.high[0, 0] if is_box else ball.radius[0]
+    q = dual_norm(np.inf if is_box else ball.detail[0])
+    n_rows, n_columns = problem.shared.shape
+    return fused_lasso_constants(n_rows, n_columns, float(alpha), q=q)
+
+
 def constant_prices(Y: np.ndarray) -> np.ndarray:
     """Return the U that makes X constant; it is feasible if alpha is large enough."""
     return -np.cumsum(Y - Y.mean(axis=0), axis=0)[:-1]
@@ -164,7 +175,7 @@ def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem
     alpha, q = positive("alpha", alpha), at_least_one("q", q)
     _refuse_size("holds", Y)
     mean = Y.mean(axis=0)
-    Y -= mean  # the answer moves along, and no digits are lost to an offset
+    Y -= mean  # the answer moves by the same, and a large offset costs no digits
     _refuse_size("differs from its mean by", Y, LARGEST**-1)
     return make_problem(Y, mean, alpha, q)
 
@@ -201,6 +212,7 @@ def make_problem(Y: np.ndarray, mean: np.ndarray, alpha: float, q: float) -> Pro
         max_rows=2,
         work=lambda: (np.zeros(Y.shape[1]),),
         scale=float(min(alpha * jumps, flat)) or 1.0,  # P at X = Y, and at X constant
+        constants=constants,
         finish=lambda shared: shared + mean,
         name="group_fused_lasso",
         trusted=True,

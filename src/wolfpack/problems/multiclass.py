@@ -27,7 +27,7 @@ from wolfpack.kernels.specialise import specialise
 from wolfpack.problem import Problem
 from wolfpack.problems import _multiclass_kernels, _viterbi, chain
 
-ROWS = 4096  # of a dense X that become sparse at a time
+ROWS = 4096  # of a dense X are made sparse at a time, to save memory
 
 
 def multiclass_svm(
@@ -105,7 +105,7 @@ def make_problem(data: chain.Chains, vectors: bool) -> Problem:
     """Return the problem of packed examples."""
     p, n_labels = data.first_transition, data.n_labels
     problem = chain.make_problem(data, p, p, scale=1.0)
-    # Pairs of labels, which there are not, would take K^2 numbers a worker.
+    # There are no transitions here, whose tables would take K^2 numbers a worker.
     none = {"pairs": np.zeros(0, np.float32), "steps": np.zeros((0, 0), np.float32)}
     problem = dataclasses.replace(
         problem,
@@ -150,7 +150,7 @@ def _pack(X: Any) -> Any:
         raise ValueError(f"X must have shape (n >= 1, p >= 1), but has {X.shape}.")
     if X.dtype.kind not in "biuf":
         raise ValueError(f"X must hold numbers, but has dtype {X.dtype}.")
-    with np.errstate(over="ignore"):  # the sentence below says it
+    with np.errstate(over="ignore"):  # `refuse_features` says it in a sentence
         matrix = _to_sparse(X)
     refuse_features(
         matrix.data, lambda k: f"X[{np.searchsorted(matrix.indptr, k, 'right') - 1}]"

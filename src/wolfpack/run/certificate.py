@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from wolfpack.kernels.memory import zeros
+from wolfpack.kernels.memory import copy, zeros
 from wolfpack.problem import Problem
 from wolfpack.result import OracleError
 from wolfpack.run.crew import Crew
@@ -65,7 +65,7 @@ class Certifier:
 
     def rebuild(self, state: State) -> tuple[np.ndarray, float]:
         """Return v0 + A x in double precision, and <c, x>."""
-        exact = self.problem.shared.astype(np.float64)
+        exact = copy(self.problem.shared, np.float64)
         more = min(self.size, MOST_BYTES // exact.nbytes) - 1
         parts = [exact, *(np.zeros_like(exact) for _ in range(more))]
 
@@ -208,7 +208,7 @@ class Certifier:
 
         Where blocks touch few rows g is a sum over rows, and each thread takes a share.
         """
-        change = exact - self.origin if self.moved else exact
+        change = copy(exact - self.origin) if self.moved else exact
         size = self.size if self.problem.touched is not None else 1
         shares = np.array_split(self.rows, size)
 

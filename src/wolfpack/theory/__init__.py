@@ -21,17 +21,12 @@ Examples
 array([ 1. ,  9.2, 50.3])
 """
 
-from wolfpack.theory.bounds import (
-    Rates,
+from wolfpack.theory.asynchrony import (
     bounded_delay_error,
-    curvature_bound,
     delay_error,
     double_calls_risk,
     expected_calls,
     load_factor,
-    open_loop_steps,
-    predicted_speedup,
-    start_weight,
 )
 from wolfpack.theory.constants import (
     Constants,
@@ -44,6 +39,13 @@ from wolfpack.theory.examples import (
     example_fused_lasso,
     example_multiclass,
     example_svm,
+)
+from wolfpack.theory.rates import (
+    Rates,
+    curvature_bound,
+    open_loop_steps,
+    predicted_speedup,
+    start_weight,
 )
 from wolfpack.theory.sampled import measure_constants, sample_constants
 

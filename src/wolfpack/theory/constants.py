@@ -6,7 +6,7 @@ With H the Hessian of f (section 2.2; here f is quadratic, so H is one matrix)
     mu_ij = sup over x_i in M_i, x_j in M_j of x_i' H_ij x_j,  mu = mean over i != j
 
 They are known exactly for the group fused lasso and for multiclass problems; for any
-other quadratic problem see `_sampled`.
+other quadratic problem see `sampled`.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-ROWS = 512  # of a Gram matrix at a time
+ROWS = 512  # of the Gram matrix are computed at a time, to save memory
 
 
 class Constants(NamedTuple):
@@ -57,7 +57,7 @@ def known(
     per_block: np.ndarray | None = None,
     source: str = "exact",
 ) -> Constants:
-    """Return constants that no chance was needed for."""
+    """Return constants without an interval: nothing was drawn at random."""
     one, two = float(boundedness), float(incoherence)
     return Constants(one, two, (one, one), (two, two), 1.0, per_block, source)
 
@@ -116,7 +116,7 @@ def fused_lasso_constants(
     d, radius = require("n_columns", n_columns, 1), require("alpha", alpha, 0)
     if not q >= 1:
         raise ValueError(f"q must be at least 1, but is {q!r}.")
-    # 1 - 2 / p = 2 / q - 1
+    # r^2 = alpha^2 d^(1 - 2/p), and 1 - 2/p = 2/q - 1.
     square = float(radius**2 * d ** max(0.0, 2.0 / q - 1.0))
     coupled = 2.0 * (n_blocks - 1)  # ordered pairs of neighbours
     incoherence = square * coupled / max(1, n_blocks * (n_blocks - 1))

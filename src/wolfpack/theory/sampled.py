@@ -5,23 +5,19 @@ confidence interval, but a supremum that was searched for is only bounded from b
 """
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
-from wolfpack.theory.constants import (
-    Constants,
-    fused_lasso_constants,
-    multiclass_constants,
-)
+from wolfpack.theory.constants import Constants
 
 if TYPE_CHECKING:
     from wolfpack.problem import Problem
 
-# An oracle also sees its block's linear term; at so large a v it does not count.
+# The search scales v until <A_i s, Q v> is about REACH times the linear term of block
+# i. The oracle sees this term, too, and at such a v it does not change the answer.
 REACH = 1e6
-ROUNDS = 20  # of a search, at most; it mostly ends after two or three
+ROUNDS = 20  # the most oracle calls of a search; two or three are usual
 
 
 def measure_constants(
@@ -36,8 +32,9 @@ def measure_constants(
     Parameters
     ----------
     problem : Problem
-        Group fused lasso, multiclass SVM and chains of length one are exact; the last
-        two take n^2 d operations. Others go to `sample_constants`.
+        Its own `constants` are taken where it has them: group fused lasso, multiclass
+        SVM and chains of length one, of which the last two take n^2 d operations.
+        Others go to `sample_constants`.
     n_samples, confidence, rng
         For `sample_constants`.
 
@@ -48,21 +45,9 @@ def measure_constants(
     >>> measure_constants(problem).boundedness
     2.0
     """
-    data: Any = problem.data
-    if problem.name == "group_fused_lasso":
-        is_box = hasattr(data.ball, "high")  # the dual of q = 1
-        alpha = data.ball.high[0, 0] if is_box else data.ball.radius[0]
-        p = np.inf if is_box else data.ball.detail[0]
-        q = 1.0 if is_box else np.inf if p == 1 else p / (p - 1.0)
-        n_rows, n_columns = problem.shared.shape
-        return fused_lasso_constants(n_rows, n_columns, float(alpha), q=q)
-    chains = problem.name in ("multiclass_svm", "chain_ssvm")
-    if chains and (np.diff(data.begin) == 1).all():
-        columns = data.features // data.width
-        values = data.values if data.values.size else np.ones(len(columns))
-        X = sp.csr_matrix((values, columns, data.feature_begin))
-        how = {"n_classes": data.n_labels, "sample_weight": data.share}
-        return multiclass_constants(X, data.labels, data.alpha, **how)
+    exact = None if problem.constants is None else problem.constants(problem)
+    if exact is not None:
+        return exact
     return sample_constants(
         problem, n_samples=n_samples, confidence=confidence, rng=rng
     )
@@ -114,19 +99,7 @@ def sample_constants(
     >>> round(found.boundedness, 6), round(found.incoherence, 6)
     (2.0, 0.5)
     """
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must lie in (0, 1), but is {confidence!r}.")
-    for name, number in (("n_samples", n_samples), ("n_starts", n_starts)):
-        least = 2 if name == "n_samples" else 1
-        if not (isinstance(number, int | np.integer) and number >= least):
-            raise ValueError(
-                f"{name} must be an integer of at least {least}, but is {number!r}."
-            )
-    if not problem.quadratic:
-        raise ValueError(
-            f"{problem.name} is not quadratic, so samples cannot bound its Hessians; "
-            "say quadratic=True if it is."
-        )
+    _refuse(problem, n_samples, n_starts, confidence)
     rng = np.random.default_rng(rng)
     search = _Search(problem, rng, int(n_starts))
     n = problem.n_blocks
@@ -135,7 +108,7 @@ def sample_constants(
     B = np.array([search.boundedness(int(i)) for i in blocks])
     pairs = list(combinations(range(n), 2)) if all_pairs else _draw(rng, n, n_samples)
     mu = np.array([search.incoherence(i, j) for i, j in pairs] or [0.0])
-    # mu_ij^2 <= B_i B_j, but a search may also end below 0.
+    # mu_ij^2 <= B_i B_j bounds every mu from above, but a search may end below 0.
     width = float(B.max())
     around_B = 0.0 if all_blocks else _half_width(B, width, confidence)
     width -= min(0.0, float(mu.min()))
@@ -150,6 +123,25 @@ def sample_constants(
         per_block=B if all_blocks else None,
         source="sampled",
     )
+
+
+def _refuse(
+    problem: "Problem", n_samples: int, n_starts: int, confidence: float
+) -> None:
+    """Raise where nothing can be sampled."""
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie in (0, 1), but is {confidence!r}.")
+    for name, number in (("n_samples", n_samples), ("n_starts", n_starts)):
+        least = 2 if name == "n_samples" else 1
+        if not (isinstance(number, int | np.integer) and number >= least):
+            raise ValueError(
+                f"{name} must be an integer of at least {least}, but is {number!r}."
+            )
+    if not problem.quadratic:
+        raise ValueError(
+            f"{problem.name} is not quadratic, so samples cannot bound its Hessians; "
+            "say quadratic=True if it is."
+        )
 
 
 def _draw(rng: np.random.Generator, n: int, count: int) -> list[tuple[int, int]]:
@@ -231,7 +223,7 @@ class _Search:
         value = -np.inf
         for _ in range(ROUNDS):
             square = self.inner(w, w)
-            if not square > 0.0:  # s_j = 0, as far as f can tell
+            if not square > 0.0:  # A_j s_j = 0 as far as f depends on it
                 return max(value, 0.0)
             other = self.towards(i, w, square, linear_i)
             after = self.inner(other, w)
