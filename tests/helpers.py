@@ -116,7 +116,7 @@ def chain_x(state, n_labels):
     x = []
     for i, length in enumerate(np.diff(state.offsets)):
         z = np.zeros(n_labels**length)
-        slot, count = state.blocks.place[i, [atom_store.SLOT, atom_store.COUNT]]
+        slot, count = state.blocks.place[i][["slot", "count"]]
         weights = state.blocks.weights[slot : slot + count]
         assert (weights > 0).all()
         assert abs(weights.sum() - 1) < 1e-12

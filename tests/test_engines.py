@@ -16,7 +16,6 @@ import spy
 import wolfpack
 from wolfpack import Serial, Sync, Threads
 from wolfpack.engines.shared_memory.merge import STRIPE
-from wolfpack.update import atoms as atom_store
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 DATA = Path(os.environ.get("WOLFPACK_DATA") or BESIDE)
@@ -163,7 +162,7 @@ def assert_feasible(problem, state):
     if problem.offsets is None:
         return
     for i in range(n):
-        slot, count = state.blocks.place[i, [atom_store.SLOT, atom_store.COUNT]]
+        slot, count = state.blocks.place[i][["slot", "count"]]
         weights = state.blocks.weights[slot : slot + count]
         assert (weights > 0).all()
         assert abs(weights.sum() - 1) < 1e-12

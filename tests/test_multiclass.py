@@ -60,7 +60,7 @@ def point(problem, state):
     """x of a state as an (n, K) table; checks that the weights are convex."""
     x = np.zeros((problem.n_blocks, problem.data.n_labels))
     for i in range(len(x)):
-        slot, count = state.blocks.place[i, [atom_store.SLOT, atom_store.COUNT]]
+        slot, count = state.blocks.place[i][["slot", "count"]]
         weights = state.blocks.weights[slot : slot + count]
         assert (weights > 0).all()
         for b in range(count):

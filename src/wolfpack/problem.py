@@ -88,6 +88,9 @@ class Problem:
     offsets : ndarray of int64, optional
         Chooses the store of weighted atoms: block i starts with the atom
         `start[offsets[i]:offsets[i + 1]]`. Without it x_(i) is kept as a vector.
+    atom_room : int
+        Entries that memory for an atom has at least, for functions that read beyond the
+        end of a short one.
     contains : function (data, i, atom) -> bool, optional
         Whether `atom` lies in M_i; called after each oracle call.
     minimiser : function (data, shared, i, atom, work), optional
@@ -131,6 +134,7 @@ class Problem:
     slope: Callable
     value: Callable | None = None
     offsets: np.ndarray | None = None
+    atom_room: int = 0
     contains: Callable | None = None
     minimiser: Callable | None = None
     touched: Callable | None = None
@@ -177,10 +181,10 @@ class Problem:
 
     @property
     def atom_size(self) -> int:
-        """Room for the largest atom; ragged ones may be read eight at a time."""
+        """Room for the largest atom, and at least `atom_room`."""
         if self.offsets is None:
             return self.start.shape[1]
-        return -(-int(np.diff(self.offsets).max()) // 8) * 8
+        return max(int(np.diff(self.offsets).max()), self.atom_room)
 
     def scratch_atom(self, i: int) -> np.ndarray:
         """Return zeros as long as an atom of block i, with the room of the largest."""
@@ -191,7 +195,7 @@ class Problem:
 
     @property
     def store(self) -> ModuleType:
-        """The module that keeps x_(i): `stores.atoms` or `stores.vectors`."""
+        """The module that keeps x_(i): `update.atoms` or `update.vectors`."""
         return vectors if self.offsets is None else atoms
 
     @functools.cached_property

@@ -21,7 +21,7 @@ from wolfpack.run.options import Options
 from wolfpack.state import State
 from wolfpack.update import sampling as samplers
 from wolfpack.update.plan import Plan
-from wolfpack.update.steps import CONSTANT, LINE, OPEN_LOOP
+from wolfpack.update.steps import CONSTANT, RULES
 
 
 def solve(
@@ -167,9 +167,8 @@ def _validate(
             f"batch_size must be an integer from 1 to the number of blocks, {n}, "
             f"'auto' or None; given was {batch_size!r}."
         )
-    rules = {"line": LINE, "exact": LINE, "open-loop": OPEN_LOOP}
-    if isinstance(step, str) and step not in rules:
-        raise ValueError(f"step must be one of {[*rules]} or a number, not {step!r}.")
+    if isinstance(step, str) and step not in RULES:
+        raise ValueError(f"step must be one of {[*RULES]} or a number, not {step!r}.")
     if not isinstance(step, str) and not (is_number(step) and 0 < step <= 1):
         raise ValueError(f"a constant step must lie in (0, 1]; given was {step!r}.")
     if step == "exact" and problem.minimiser is None:
@@ -197,7 +196,7 @@ def _validate(
             raise ValueError(f"{name} must be a number > 0 or None, not {number!r}.")
     plan = Plan(
         n_blocks=n,
-        rule=rules[step] if isinstance(step, str) else CONSTANT,
+        rule=RULES[step] if isinstance(step, str) else CONSTANT,
         step_size=0.0 if isinstance(step, str) else float(step),
         sampling=samplers.KINDS[sampling],
         exact=step == "exact",

@@ -109,7 +109,7 @@ def _vectors(state):
 def _atoms(state, K):
     x = []
     for i in range(len(state.offsets) - 1):
-        slot, count = state.blocks.place[i, [atom_store.SLOT, atom_store.COUNT]]
+        slot, count = state.blocks.place[i][["slot", "count"]]
         z = np.zeros(K)
         for b in range(count):
             z[atom_store.get_atom(state.blocks, i, b)[0]] += state.blocks.weights[

@@ -148,7 +148,7 @@ def weights_of(state, n_labels):
     x = []
     for i, length in enumerate(np.diff(state.offsets)):
         z = np.zeros(n_labels**length)
-        slot, count = state.blocks.place[i, [atom_store.SLOT, atom_store.COUNT]]
+        slot, count = state.blocks.place[i][["slot", "count"]]
         for b in range(count):
             labels = atom_store.get_atom(state.blocks, i, b)
             z[helpers.read_labels(labels, n_labels)] += state.blocks.weights[slot + b]

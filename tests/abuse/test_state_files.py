@@ -204,7 +204,7 @@ def test_a_v_that_is_not_that_of_x_is_made_anew(case):
 def with_atom(problem, atom):
     """Return a state as a file gives it, with another atom in block 3."""
     blocks = atoms.create(problem.start, problem.offsets, 1)
-    blocks.atoms[blocks.place[3, atoms.BEGIN]] = atom
+    blocks.atoms[blocks.place[3].begin] = atom
     state = State.begin(problem, OPTIONS(problem), np.random.default_rng(0))
     state.blocks = blocks
     return state

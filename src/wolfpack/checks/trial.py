@@ -102,7 +102,7 @@ def _plain(function: Callable) -> Callable:
 
 
 def _count_atoms(blocks, i):
-    return blocks.place[i, atoms.COUNT]
+    return blocks.place[i].count
 
 
 def _count_points(blocks, i):

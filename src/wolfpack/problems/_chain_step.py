@@ -25,7 +25,6 @@ from wolfpack.kernels.simd import (
     word,
 )
 from wolfpack.problems._viterbi import LANES, UNIT, columns, find_steps
-from wolfpack.update.atoms import BEGIN, COUNT, SLOT
 
 PER_WORD = 8  # labels in eight bytes
 LABEL_BITS = np.uint64(255)  # the bits of the first of these labels
@@ -43,7 +42,7 @@ def prepare(data, shared, blocks, i, atom, work):
     steps, transitions = find_steps(data, shared, work)
     width = columns(data)
     length = data.begin[i + 1] - data.begin[i]
-    begin, slot, count = place[i, BEGIN], place[i, SLOT], place[i, COUNT]
+    begin, slot, count = place[i].begin, place[i].slot, place[i].count
     theta, marginals, pairs = work.theta, work.marginals, work.pairs
     clear_pairs(width, work)
     n_changed = 0

@@ -134,6 +134,7 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         shared=zeros((n_rows, data.width), np.float32),
         start=data.labels,
         offsets=data.begin,
+        atom_room=-(-int(n_tokens.max()) // 8) * 8,  # labels are read eight at a time
         oracle=kernels.oracle,
         score=kernels.score,
         add=kernels.add,

@@ -1,0 +1,175 @@
+"""The pool that weighted atoms lie in: a place for each block, room to grow, files.
+
+The lists of all blocks stand one after the other, with some room behind each. Where a
+list is full the loop moves it to the end of the pool (`atoms`); where the pool is full
+the loop returns, and `grow` makes a larger one without holes.
+"""
+
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolfpack.kernels.compile import entry
+from wolfpack.kernels.specialise import library
+
+ROUNDING = 1e-12  # of a weight
+FIRST_ROOM = 4  # atoms in the list of a new block
+SPARE_LISTS = 16  # doublings of the longest list that fit at least, a block in flight
+SPARE = 8  # entries behind the last atom: it may be read eight at a time
+
+# Where the list of a block is.
+PLACE = np.dtype(
+    [
+        ("begin", np.int64),  # of its first atom, in `Atoms.atoms`
+        ("slot", np.int64),  # of its first weight, in `Atoms.weights`
+        ("length", np.int64),  # entries of an atom
+        ("count", np.int64),  # atoms that it has
+        ("room", np.int64),  # atoms that fit
+    ]
+)
+# How far the pool is filled.
+TOP = np.dtype(
+    [
+        ("entries", np.int64),  # of atoms: the next one is free
+        ("slots", np.int64),  # of weights: the next one is free
+        ("longest_atom", np.int64),
+        ("longest_list", np.int64),  # the largest room
+    ]
+)
+
+
+class Atoms(NamedTuple):
+    """The atoms of all blocks and their convex weights, and where those of each are."""
+
+    place: Any  # a record a block, see `PLACE`
+    weights: np.ndarray
+    atoms: np.ndarray
+    top: Any  # one record, see `TOP`
+
+
+def create(start: np.ndarray, offsets: np.ndarray, batch_size: int) -> Atoms:
+    """Make the store in which block i is `start[offsets[i]:offsets[i + 1]]`."""
+    n = len(offsets) - 1
+    return unpack(
+        {"counts": np.ones(n, np.int64), "weights": np.ones(n), "atoms": start},
+        offsets,
+        batch_size,
+    )
+
+
+def pack(blocks: Atoms) -> dict[str, Any]:
+    """Return the arrays that a saved state needs: no holes, no spare room."""
+    place = blocks.place.copy()
+    place.room = place.count
+    weights, atoms = _copy(blocks, place)
+    return {"counts": place.count.copy(), "weights": weights, "atoms": atoms}
+
+
+def unpack(
+    arrays: dict[str, np.ndarray], offsets: np.ndarray, batch_size: int
+) -> Atoms:
+    """Make the store from what `pack` gave."""
+    counts = arrays["counts"]
+    place = _make_places(len(counts))
+    place.length = np.diff(offsets)
+    place.count = place.room = counts
+    _lay_out(place)
+    tight = Atoms(place, arrays["weights"], arrays["atoms"], _top(place))
+    return grow(tight, batch_size)
+
+
+def refuse(arrays: dict[str, np.ndarray], offsets: np.ndarray) -> None:
+    """Raise `ValueError` unless a file holds what `pack` gives."""
+    counts, weights, atoms = arrays["counts"], arrays["weights"], arrays["atoms"]
+    sizes = np.diff(offsets)
+    if counts.dtype != np.int64 or counts.shape != sizes.shape:
+        raise ValueError("it does not count the atoms of each block")
+    if weights.dtype != np.float64 or weights.ndim != 1 or atoms.ndim != 1:
+        raise ValueError("its weights or atoms are no row of numbers")
+    if counts.min() < 1 or counts.max() > len(weights) or sizes.max() > len(atoms):
+        raise ValueError("it counts atoms that are not there")
+    if counts.sum() != len(weights) or counts @ sizes != len(atoms):
+        raise ValueError("its atoms and weights do not fit their counts")
+    sums = np.add.reduceat(weights, np.cumsum(counts) - counts)
+    # A step of 1e-17 leaves a weight of 0, or of a rounding error below it.
+    if not (weights.min() >= -ROUNDING and np.abs(sums - 1).max() < 1e-6):
+        raise ValueError("the weights of a block are no convex combination")
+
+
+def outline(start: np.ndarray, offsets: np.ndarray) -> Atoms:
+    """Return a store without atoms, which knows how long they are."""
+    place = _make_places(len(offsets) - 1)
+    place.length = np.diff(offsets)
+    top = np.zeros(1, TOP).view(np.recarray)
+    return Atoms(place, np.zeros(0), start[:0].copy(), top)
+
+
+def grow(blocks: Atoms, batch_size: int) -> Atoms:
+    """Copy into a pool without holes, with space for many more atoms.
+
+    Only what is used costs memory: untouched pages of the pool are never mapped.
+    """
+    place = blocks.place.copy()
+    place.room = np.maximum(place.count + 1, FIRST_ROOM)
+    weights, atoms = _copy(blocks, place)
+    top = _top(place)
+    entries, slots, length, room = (int(number) for number in top[0])
+    new_weights = np.empty(2 * slots + SPARE_LISTS * batch_size * room, weights.dtype)
+    n_entries = 2 * entries + SPARE_LISTS * batch_size * room * length + SPARE
+    new_atoms = np.empty(n_entries, atoms.dtype)
+    new_weights[:slots] = weights
+    new_atoms[:entries] = atoms
+    return Atoms(place, new_weights, new_atoms, top)
+
+
+def _copy(blocks: Atoms, place: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Lay the blocks out by the rooms in `place`; return the new pools."""
+    old = blocks.place.copy()
+    _lay_out(place)
+    top = _top(place)[0]
+    weights = np.zeros(top.slots, blocks.weights.dtype)
+    atoms = np.zeros(top.entries, blocks.atoms.dtype)
+    relocate = library(sys.modules[__name__])._relocate
+    relocate(old, blocks.weights, blocks.atoms, place, weights, atoms)
+    return weights, atoms
+
+
+def _lay_out(place: Any) -> None:
+    room = place.room
+    place.slot = np.cumsum(room) - room
+    entries = room * place.length
+    place.begin = np.cumsum(entries) - entries
+
+
+def _top(place: Any) -> Any:
+    room, length = place.room, place.length
+    numbers = room @ length, room.sum(), length.max(), room.max()
+    return np.array([numbers], TOP).view(np.recarray)
+
+
+def _make_places(count: int) -> Any:
+    return np.zeros(count, PLACE).view(np.recarray)
+
+
+@entry
+def _relocate(old, weights, atoms, place, new_weights, new_atoms):
+    for i in range(len(place)):
+        for b in range(old[i].count):
+            new_weights[place[i].slot + b] = weights[old[i].slot + b]
+        for j in range(old[i].count * old[i].length):
+            new_atoms[place[i].begin + j] = atoms[old[i].begin + j]
+
+
+def for_worker(blocks: Atoms) -> Atoms:
+    """Return the store as one of several threads may use it."""
+    return blocks
+
+
+def make_draft(blocks: Atoms) -> Atoms:
+    """Return a second store, for what workers do to the blocks that they hold.
+
+    It has the same atoms in the same places, and weights of its own.
+    """
+    weights = np.empty_like(blocks.weights)
+    return blocks._replace(place=blocks.place.copy(), weights=weights)
