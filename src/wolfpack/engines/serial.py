@@ -109,10 +109,9 @@ def run(
             if ended != Exit.DONE:
                 return ended
             if not is_alone:  # e. and 1. gather {i, s_(i)}
-                more, n_rows = lay_out(
-                    data, blocks, i, atom, 1.0, batch.direction, n_rows, k, work
+                linear, n_rows = lay_out(
+                    data, blocks, i, atom, 1.0, batch.direction, linear, n_rows, k, work
                 )
-                linear += more
         if is_alone:  # 2. gamma; 3. x and v, where every worker reads it (line 4)
             gamma = step_alone(
                 data, shared, blocks, average, i, atom, batch.gaps[0], plan, k, work

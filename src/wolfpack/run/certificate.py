@@ -130,14 +130,14 @@ class Certifier:
         return Certificate(objective, gap, float(drift), shared, best, averaged, gaps)
 
     def oracle_values(
-        self, state: State, shared, exact, first, last, gaps, t: int = 0
+        self, state: State, shared, exact, first, last, gaps, t=0, total=0.0
     ) -> float:
-        """Return the sum over blocks [first, last) of min <s_(i), grad_i f>."""
+        """Return `total` plus the sum over some blocks of min <s_(i), grad_i f>."""
         kernel, blocks = self.kernels.oracle_values, state.blocks
         if self.size > 1:
             blocks = self.problem.store.for_worker(blocks)
         scratch = (self.atoms[t], self.currents[t], self.works[t], gaps)
-        args = (shared, exact, blocks, first, last, *scratch)
+        args = (shared, exact, blocks, first, last, *scratch, total)
         return self.guard(state, t, kernel, *args)
 
     def blame(self, state: State, block: int) -> int:
@@ -181,8 +181,8 @@ class Certifier:
                     break
                 last = min(first + max(1, int(rate * SLICE_SECONDS)), end)
                 begin = time.perf_counter()
-                args = (state, shared, exact, first, last, gaps, t)
-                least += self.oracle_values(*args)
+                args = (state, shared, exact, first, last, gaps, t, least)
+                least = self.oracle_values(*args)  # as if there were no slices
                 rate = max((last - first) / max(time.perf_counter() - begin, 1e-6), 1.0)
                 first = last
             if t == 0:

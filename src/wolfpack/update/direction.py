@@ -38,12 +38,12 @@ class Direction(NamedTuple):
 
 
 @glue
-def lay_out(data, blocks, i, atom, scale, direction, n_rows, stamp, work):
-    """Add scale A_i (s - x_(i)); return scale <c_i, s - x_(i)> and the rows so far.
+def lay_out(data, blocks, i, atom, scale, direction, linear, n_rows, stamp, work):
+    """Add scale A_i (s - x_(i)); return <c, d> and the number of rows so far.
 
     The caller has called `prepare` for this block and atom. `stamp` numbers updates.
     """
-    linear = spread(data, blocks, i, atom, scale, direction.values, work)
+    linear += spread(data, blocks, i, atom, scale, direction.values, work)
     return linear, meet_rows(data, i, direction, n_rows, stamp, work)
 
 

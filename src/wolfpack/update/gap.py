@@ -50,8 +50,10 @@ def least_value(data, shared, exact, i, atom, work):
 
 
 @entry
-def oracle_values(data, shared, exact, blocks, first, last, atom, current, work, gaps):
-    """Return the sum over blocks [first, last) of min <s_(i), grad_i f>.
+def oracle_values(
+    data, shared, exact, blocks, first, last, atom, current, work, gaps, total
+):
+    """Return `total` plus the sum over blocks [first, last) of min <s_(i), grad_i f>.
 
     Where `gaps` is not empty, each block's own gap goes there. It ends at the block
     that makes the sum NaN, which is in `current` then.
@@ -68,7 +70,6 @@ def oracle_values(data, shared, exact, blocks, first, last, atom, current, work,
         borrow(work),
         borrow(gaps),
     )
-    total = 0.0
     for i in range(first, last):
         current[0] = i
         own = trim(blocks, i, atom)

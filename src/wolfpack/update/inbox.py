@@ -90,10 +90,10 @@ def step_with_messages(
         if not is_finite(prepare(data, shared, blocks, i, atom, work)):
             return np.nan
         scale = batch.shares[j] if is_searched else 1.0
-        more, n_rows = lay_out(
-            data, blocks, i, atom, scale, batch.direction, n_rows, tally.stamp, work
-        )
-        linear += more
+        linear, n_rows = lay_out(
+            data, blocks, i, atom, scale, batch.direction, linear, n_rows, tally.stamp,
+            work,
+        )  # fmt: skip
         note_delay(tally, inbox.delays[j])
     tally.made += 1 - count  # `note_delay` counted an update for each block
     if is_searched:

@@ -149,10 +149,10 @@ def round_worker(
                 halt(team, ended, i)
                 return
             batch.gaps[j] = gap
-            more, n_rows = lay_out(
-                data, blocks, i, atom, 1.0, direction, n_rows, tally.stamp, work
-            )
-            now.linears[me] += more
+            now.linears[me], n_rows = lay_out(
+                data, blocks, i, atom, 1.0, direction, now.linears[me], n_rows,
+                tally.stamp, work,
+            )  # fmt: skip
         now.n_rows[me] = n_rows
         if not meet(now, team, me, T, meeting + 1):
             return

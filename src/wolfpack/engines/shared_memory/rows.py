@@ -94,7 +94,7 @@ def rows_worker(data, shared, blocks, team, memory, rng, tally, work, plan, task
             continue
         tally.stamp += 1
         linear, n_rows = lay_out(
-            data, blocks, i, atom, 1.0, direction, 0, tally.stamp, work
+            data, blocks, i, atom, 1.0, direction, 0.0, 0, tally.stamp, work
         )
         rows = direction.rows[:n_rows]
         version = fetch_add(team.version, 0, 1)
