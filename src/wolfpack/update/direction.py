@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfpack.kernels.compile import glue, jit
+from wolfpack.kernels.compile import glue, jit, strict
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import HAS_ROWS, spread, touched
 
@@ -43,8 +43,19 @@ def lay_out(data, blocks, i, atom, scale, direction, linear, n_rows, stamp, work
 
     The caller has called `prepare` for this block and atom. `stamp` numbers updates.
     """
-    linear += spread(data, blocks, i, atom, scale, direction.values, work)
+    more = spread(data, blocks, i, atom, scale, direction.values, work)
+    linear = add_rounded(linear, more)
     return linear, meet_rows(data, i, direction, n_rows, stamp, work)
+
+
+@strict
+def add_rounded(one, two):
+    """Return a sum whose terms are rounded before, however they were computed.
+
+    Otherwise the last product in `spread` would be fused with the addition or not,
+    depending on what the compiler puts between them.
+    """
+    return one + two
 
 
 @jit
