@@ -75,11 +75,6 @@ def glue(function: Callable) -> Any:
     return _make_inner(function, {"inline": "always"})
 
 
-def strict(function: Callable) -> Any:
-    """Compile what other compiled functions call, with every operation rounded."""
-    return _make_inner(function, {"fastmath": False})
-
-
 def _make_inner(function: Callable, options: dict[str, Any]) -> Any:
     options = {"nopython": True, **_INNER, **options}
     return Inner(function, targetoptions=options, pipeline_class=Unoptimised)

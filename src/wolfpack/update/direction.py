@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfpack.kernels.compile import glue, jit, strict
+from wolfpack.kernels.compile import glue, jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import HAS_ROWS, spread, touched
 
@@ -44,16 +44,16 @@ def lay_out(data, blocks, i, atom, scale, direction, linear, n_rows, stamp, work
     The caller has called `prepare` for this block and atom. `stamp` numbers updates.
     """
     more = spread(data, blocks, i, atom, scale, direction.values, work)
-    linear = add_rounded(linear, more)
+    linear = fused_sum(linear, more)
     return linear, meet_rows(data, i, direction, n_rows, stamp, work)
 
 
-@strict
-def add_rounded(one, two):
-    """Return a sum whose terms are rounded before, however they were computed.
+@jit
+def fused_sum(one, two):
+    """Return a sum, fused with the product that its last term may be.
 
-    Otherwise the last product in `spread` would be fused with the addition or not,
-    depending on what the compiler puts between them.
+    Written out where it is called, it would be fused or not, depending on what the
+    compiler puts between the two operations; bits must not depend on that.
     """
     return one + two
 
