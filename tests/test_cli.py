@@ -8,6 +8,7 @@ import sys
 import matplotlib.image
 import numpy as np
 import pytest
+from limits import HANG_SECONDS
 from typer.testing import CliRunner
 
 from wolfpack import __version__, make_piecewise
@@ -27,7 +28,7 @@ def real(*arguments, **options):
     """Run in a process of its own."""
     command = [sys.executable, "-m", "wolfpack", *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, **options
+        command, capture_output=True, text=True, timeout=HANG_SECONDS, **options
     )
 
 
@@ -303,7 +304,7 @@ def test_interrupt_keeps_the_answer_so_far(data_home, tmp_path, engine):
     )
     first = process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    rest, errors = process.communicate(timeout=60)
+    rest, errors = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 130
     assert errors == ""
     report = json_lines(first + rest)[-1]

@@ -11,6 +11,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from limits import HANG_SECONDS
 
 import wolfpack
 from wolfpack.kernels import specialise as _compile
@@ -106,7 +107,7 @@ def run_script(folder, script=SCRIPT, helper=HELPER):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -204,7 +204,7 @@ def assert_monotone(problem, result):
 def test_the_optimum_is_the_same(name, kind, T):
     problem, goal = problem_of(name), PROBLEMS[name][1]
     result = wolfpack.solve(
-        problem, engine=ENGINES[kind](T), tol=goal, max_epochs=10**5, max_seconds=60,
+        problem, engine=ENGINES[kind](T), tol=goal, max_epochs=10**5,
         rng=0,
     )  # fmt: skip
     assert_right(name, result, goal)
@@ -226,7 +226,7 @@ def test_a_large_v_is_merged_by_stripes(T, batch, data_home, monkeypatch):
     assert problem.shared.size > 2 * STRIPE
     result = wolfpack.solve(
         problem, engine=Threads(T), batch_size=batch and T * batch, tol=goal, rng=0,
-        max_epochs=10**4, max_seconds=60,
+        max_epochs=10**4,
     )  # fmt: skip
     assert_right("ocr", result, goal)
 
@@ -239,7 +239,7 @@ def test_a_large_v_is_merged_by_stripes(T, batch, data_home, monkeypatch):
 def test_steps_to_the_block_minimiser(name, kind, T):
     result = wolfpack.solve(
         problem_of(name), engine=ENGINES[kind](T), step="exact", tol=1e-4, rng=0,
-        max_epochs=10**5, max_seconds=60,
+        max_epochs=10**5,
     )  # fmt: skip
     assert_right(name, result, 1e-4)
     U, alpha = result.state.blocks.points, 0.5

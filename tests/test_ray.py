@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import helpers
 import numpy as np
 import pytest
+from limits import HANG_SECONDS
 from played import assert_sound, from_file, lasso, sleepy
 
 import wolfpack
@@ -22,7 +23,6 @@ from wolfpack.engines.cluster.fleet import Fleet
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wolfpack[ray]'")
 
 pytestmark = [
-    pytest.mark.timeout(120),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray's log files
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
@@ -80,7 +80,7 @@ def assert_same_optimum(problem, result, reference):
 
 def test_it_converges_to_the_optimum_of_serial(pack):
     problem = chain()
-    how = {"tol": 1e-3, "max_epochs": 10**5, "max_seconds": 100}
+    how = {"tol": 1e-3, "max_epochs": 10**5, "max_seconds": HANG_SECONDS}
     reference = solve(problem, rng=0, **how)
     result = solve(problem, engine=pack, batch_size=3, averaging=True, **how)
     assert result.converged
@@ -94,7 +94,9 @@ def test_it_converges_to_the_optimum_of_serial(pack):
 @pytest.mark.parametrize("n_workers", [2, 4])
 def test_the_lasso_reaches_its_known_optimum(pack, n_workers):
     engine = Ray(n_workers=n_workers)
-    result = solve(lasso(), engine=engine, tol=1e-3, max_epochs=10**5, max_seconds=60)
+    result = solve(
+        lasso(), engine=engine, tol=1e-3, max_epochs=10**5, max_seconds=HANG_SECONDS
+    )
     assert result.converged
     assert -result.objective <= 22.827228
     assert -result.lower_bound >= 22.827208
@@ -113,17 +115,16 @@ def assert_optimum_of_fold_0(result):
 
 
 def test_ocr_comes_near_its_known_optimum(pack, data_home):
-    how = {"tol": 0.1, "max_epochs": 10**5, "max_seconds": 100}
+    how = {"tol": 0.1, "max_epochs": 10**5, "max_seconds": HANG_SECONDS}
     result = solve(fold_0(), engine=pack, **how)
     assert_optimum_of_fold_0(result)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("n_workers", [2, 4])
 def test_ocr_reaches_its_known_optimum(pack, data_home, n_workers):
     problem = fold_0()
-    how = {"tol": 0.01, "max_epochs": 10**5, "max_seconds": 250}
+    how = {"tol": 0.01, "max_epochs": 10**5, "max_seconds": HANG_SECONDS}
     reference = solve(problem, rng=0, **how)
     result = solve(problem, engine=Ray(n_workers=n_workers), **how)
     assert_optimum_of_fold_0(result)
@@ -132,7 +133,7 @@ def test_ocr_reaches_its_known_optimum(pack, data_home, n_workers):
 
 def test_plain_python_gains_from_it(pack):
     problem = uncompiled()
-    how = {"tol": 1e-3, "max_epochs": 3000, "max_seconds": 30}
+    how = {"tol": 1e-3, "max_epochs": 3000, "max_seconds": HANG_SECONDS}
     result = solve(problem, engine=pack, **how)
     assert result.converged
     assert_sound(problem, result.state)
@@ -224,7 +225,9 @@ def test_data_may_stay_in_a_file(pack, tmp_path):
     np.save(path, rng.normal(size=(2000, 5, 200)) / 2000)  # 16 MB
     problem = from_file(path)
     assert len(pickle.dumps(problem)) < 500  # the path, and who reads it
-    result = solve(problem, engine=pack, tol=1e-3, max_epochs=100, max_seconds=60)
+    result = solve(
+        problem, engine=pack, tol=1e-3, max_epochs=100, max_seconds=HANG_SECONDS
+    )
     assert result.converged
     assert_sound(problem, result.state)
 
@@ -242,16 +245,13 @@ def test_data_may_stay_in_a_file(pack, tmp_path):
 def test_a_block_that_fails_on_a_worker_is_named(pack, tmp_path, kind, sentence):
     flag = tmp_path / "flag"
     problem = uncompiled(flag, kind)
-    begin = []
 
     def callback(event):  # first at a check, which the driver makes
-        begin.append(time.monotonic())
         flag.touch()
 
     with pytest.raises(OracleError, match=sentence) as caught:
         solve(problem, engine=pack, tol=0, max_epochs=np.inf, callback=callback,
-              max_seconds=60)  # fmt: skip
-    assert time.monotonic() - begin[0] < 10
+              max_seconds=HANG_SECONDS)  # fmt: skip
     assert caught.value.block == 7
     assert_sound(problem, caught.value.state)
     if kind == "raises":
@@ -263,10 +263,8 @@ def test_a_block_that_fails_on_a_worker_is_named(pack, tmp_path, kind, sentence)
 
 
 def test_an_address_where_nobody_is():
-    begin = time.monotonic()
     with pytest.raises(ConnectionError, match=r"nobody answers at 127\.0\.0\.1:1 "):
         connect.connect(ray, "127.0.0.1:1", None)
-    assert time.monotonic() - begin < 20
     for address in ("nowhere", "", ":6379", "here:", "10.0.0.1:99999", "10.0.0.1:²"):
         with pytest.raises(ValueError, match=r"must be like '10\.0\.0\.1:6379', not"):
             connect.connect(ray, address, None)
@@ -328,23 +326,22 @@ def test_another_address_than_that_of_this_process(pack):
 
 
 SILENT = """
-import socket, threading, time, wolfpack
+import socket, wolfpack
 door = socket.create_server(("127.0.0.1", 0))
 address = "127.0.0.1:%d" % door.getsockname()[1]
 problem = wolfpack.group_fused_lasso(wolfpack.make_piecewise(n=20, d=2)[0], alpha=0.5)
-begin = time.monotonic()
 try:
     wolfpack.solve(problem, engine=wolfpack.Ray(address=address))
 except ConnectionError as error:
-    print(time.monotonic() - begin < 25, str(error).startswith("cannot join"))
+    print(error)
 """
 
 
 @pytest.mark.slow
 def test_an_address_that_never_answers():
     done = subprocess.run([sys.executable, "-c", SILENT], capture_output=True,
-                          text=True, timeout=80)  # fmt: skip
-    assert "True True" in done.stdout, done.stderr
+                          text=True, timeout=HANG_SECONDS)  # fmt: skip
+    assert done.stdout.startswith("cannot join"), done.stderr
 
 
 def test_ray_is_missing():

@@ -12,10 +12,10 @@ from xml.etree import ElementTree as ET
 
 import matplotlib.image
 import pytest
+from limits import HANG_SECONDS
 
 from wolfpack.cli import reproduce as command
 
-pytestmark = pytest.mark.timeout(900)  # with everything to compile, on a busy machine
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "experiments" / "results"
 NAMES = [
@@ -33,7 +33,7 @@ def reproduce(*arguments):
         command,
         capture_output=True,
         text=True,
-        timeout=800,
+        timeout=HANG_SECONDS,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
     )
 

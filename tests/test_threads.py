@@ -7,8 +7,6 @@ import spy
 import wolfpack
 from wolfpack import Serial, State, Sync, Threads, solve
 
-pytestmark = pytest.mark.timeout(120)
-
 MODES = ["merge", "server", "lock-free"]
 LASSO = wolfpack.group_fused_lasso(
     wolfpack.make_piecewise(n=60, d=3, random_state=0)[0], 0.5
@@ -149,7 +147,6 @@ def test_every_block_is_visited(problem, bounds, mode, sampling, T):
     spy.assert_sound(problem, result.state)
     more = solve(
         problem, engine=engine, sampling=sampling, tol=1e-4, max_epochs=10**5, rng=0,
-        max_seconds=30,
     )  # fmt: skip
     assert_solved(more, bounds)
 
