@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
 # Two processes; tests/conftest.py says which tests stay together, and which come first.
-SHARE  := -n 2 --dist loadgroup --no-loadscope-reorder
+SHARE  := -n 2 --no-loadscope-reorder
 
 PIP    := $(VENV)/bin/python -m pip -qq --disable-pip-version-check
 OLD    := wolfpack needs Python 3.11 or newer, which $(PYTHON) is not; try make PYTHON=python3.11

@@ -6,30 +6,36 @@ import pytest
 
 os.environ["MPLBACKEND"] = "Agg"
 
-# Modules that take longest begin first, so that both processes end at about the same
-# time. Those that start a Ray of several processes do so one after the other.
-FIRST = ["test_engines", "test_problem", "test_public", "test_stale_code", "test_chain"]
+# Groups of tests that take longest, so that two processes end at about the same time.
+FIRST = ["ray", "test_engines", "test_problem", "test_reproduce", "test_public"]
 
 
-def pytest_configure(config):
-    """Say what a mark of pytest-xdist means where that is not installed."""
-    config.addinivalue_line("markers", "xdist_group(name): runs in one process")
+def group_of(nodeid):
+    """Return which tests stay in one process: those of a module, and all of Ray.
+
+    Tests of a module share what takes long to make, and clusters start one by one.
+    """
+    path, _, name = nodeid.partition("::")
+    module = Path(path).stem
+    return "ray" if "ray" in module.split("_") or "-ray-" in name else module
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Keep the tests of a module together, and those of all modules that start Ray."""
-    for item in items:
-        group = item.path.stem
-        if "ray" in group.split("_"):
-            group = "ray"
-        item.add_marker(pytest.mark.xdist_group(group))
-    ranks = {name: rank for rank, name in enumerate(["ray", *FIRST])}
+    """Begin with the groups that take longest."""
+    ranks = {name: rank for rank, name in enumerate(FIRST)}
+    items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
 
-    def rank(item):
-        return ranks.get(item.get_closest_marker("xdist_group").args[0], len(ranks))
 
-    items.sort(key=rank)
+@pytest.hookimpl(optionalhook=True)  # where pytest-xdist is installed
+def pytest_xdist_make_scheduler(config, log):
+    """Give the groups to the processes, in the order of the tests."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return group_of(nodeid)
+
+    return ByGroup(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -273,17 +273,23 @@ def blas():
 
 @pytest.mark.parametrize("engine", [Threads(2), Sync(2)])
 def test_blas_has_one_thread_during_a_run(problem, engine):
-    seen = []
+    spy.set_fault(problem, spy.SLEEPS, after=1, microseconds=1000)
+    seen = {True: set(), False: set()}  # at checks, and while the workers work
+
+    def callback(event):
+        seen[event.checked].update(blas())
+        return not event.checked
+
     with threadpool_limits(2, "blas"):
         before = blas()
-        solve(problem, engine=engine, rng=0, callback=lambda e: seen.extend(blas()))
+        if 2 not in before:
+            pytest.skip("NumPy has no BLAS that threadpoolctl can give two threads")
+        endless(problem, engine, callback=callback, check_every=1e9)
         assert blas() == before
         with pytest.raises(ZeroDivisionError):
             solve(problem, engine=engine, callback=lambda event: 1 / 0)
         assert blas() == before
-    if not seen:
-        pytest.skip("NumPy has no BLAS that threadpoolctl knows")
-    assert set(seen) == {1}
+    assert seen == {True: {1}, False: {1}}
 
 
 def test_a_thread_that_is_not_the_main_one_may_solve(problem):

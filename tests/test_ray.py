@@ -56,12 +56,13 @@ def gradient(x, i, target, driver, flag, kind):
     return x.sum(axis=0) - target
 
 
-def uncompiled(flag="", kind="", n=20):
+def uncompiled(flag="", kind="", n=20, feasible=None):
     """A problem in plain Python, that is in no hurry."""
     rng = np.random.default_rng(0)
     args = (0.3 * n * rng.normal(size=3), os.getpid(), str(flag), kind)
     return wolfpack.from_blocks(
-        np.zeros((n, 3)), gradient, wolfpack.l2_ball(), args=args, quadratic=True,
+        np.zeros((n, 3)), gradient, feasible or wolfpack.l2_ball(), args=args,
+        quadratic=True,
         value=lambda x, target, *rest: 0.5 * np.square(x.sum(axis=0) - target).sum(),
         scale=float(n * n),
     )  # fmt: skip
@@ -85,10 +86,16 @@ def test_it_converges_to_the_optimum_of_serial(pack):
     result = solve(problem, engine=pack, batch_size=3, averaging=True, **how)
     assert result.converged
     assert result.n_workers == 2
-    assert result.delay.mean > 0
-    assert 0 < result.traffic.server_utilisation < 1.5
-    assert result.traffic.n_messages > 0
     assert_same_optimum(problem, result, reference)
+    delay, traffic = result.delay, result.traffic
+    assert 0 < delay.mean <= delay.maximum
+    assert delay.histogram.sum() == 3 * result.n_updates
+    used = 3 * result.n_updates + result.n_collisions + result.n_dropped
+    assert 0 <= result.n_oracle_calls - used < 3  # the rest waits for a whole batch
+    assert traffic.batch_size == 3
+    assert traffic.chunk * traffic.n_messages == result.n_oracle_calls
+    assert 3 < traffic.bytes_per_atom - 32 / traffic.chunk < 5  # 1, and 1 a letter
+    assert 0 < traffic.server_utilisation <= 1
 
 
 @pytest.mark.parametrize("n_workers", [2, 4])
@@ -131,10 +138,25 @@ def test_ocr_reaches_its_known_optimum(pack, data_home, n_workers):
     assert_same_optimum(problem, result, reference)
 
 
-def test_plain_python_gains_from_it(pack):
-    problem = uncompiled()
-    how = {"tol": 1e-3, "max_epochs": 3000, "max_seconds": HANG_SECONDS}
+def test_plain_python_runs_in_both_workers_at_once(pack, tmp_path):
+    """In each worker, one oracle call waits until another process is in one, too."""
+    ball, driver, folder = wolfpack.l2_ball(), os.getpid(), tmp_path
+
+    def minimise(params, i, gradient, atom):
+        if os.getpid() != driver and (folder / "flag").exists():
+            (folder / f"worker {os.getpid()}").touch()
+            end = time.monotonic() + HANG_SECONDS
+            while len([*folder.iterdir()]) < 3 and time.monotonic() < end:
+                time.sleep(0.01)
+        ball.minimise(params, i, gradient, atom)
+
+    def callback(event):  # first at a check: everything has begun
+        (folder / "flag").touch()
+
+    problem = uncompiled(feasible=ball._replace(minimise=minimise))
+    how = {"tol": 1e-3, "max_epochs": 3000, "callback": callback}
     result = solve(problem, engine=pack, **how)
+    assert len([*folder.glob("worker *")]) == 2
     assert result.converged
     assert_sound(problem, result.state)
 

@@ -152,9 +152,12 @@ def test_the_handler_comes_back_after_an_error(lasso):
 
 def test_it_says_when_steps_no_longer_help(lasso):
     result = solve(lasso, step="exact", tol=0, max_epochs=10**6, rng=0)
-    assert result.status in (Status.STALLED, Status.CONVERGED)
+    assert result.status is Status.STALLED
     assert result.relative_gap < 1e-9
-    assert result.epochs < 10**5
+    *rows, last = result.trace
+    still = next(row for row in rows if row.objective <= last.objective)
+    assert last.epoch >= still.epoch + 30  # nothing was gained in 30 passes,
+    assert rows[-1].epoch < still.epoch + 30  # and it stopped as soon as that was seen
 
 
 def test_who_falls_back_to_a_checkpoint_is_not_idle():
@@ -226,11 +229,18 @@ def test_the_trace_is_consistent(name, averaging, request):
     assert all(row.gap_estimate > 0 for row in rows[1:])
 
 
-def test_the_estimate_is_near_the_gap(chain):
-    for sampling in ("uniform", "gap"):
-        result = solve(chain, tol=0, max_epochs=400, rng=0, sampling=sampling)
-        row = result.trace[-2]
-        assert 0.2 * row.gap < row.gap_estimate < 5 * row.gap
+@pytest.mark.parametrize(
+    ("sampling", "error"), [("uniform", 0.05), ("permutation", 1e-3), ("gap", 1e-3)]
+)
+def test_the_estimate_is_near_the_gap(chain, sampling, error):
+    how = {"tol": 0, "rng": 0, "sampling": sampling}
+    for row in solve(chain, max_epochs=400, **how).trace[1:]:
+        assert 0.4 * row.gap < row.gap_estimate < 2.5 * row.gap
+    # Where x hardly moves, only the draws of the blocks make a difference.
+    some = solve(chain, max_epochs=3, **how).state
+    how |= {"step": 1e-9, "check_every": 100, "start": some}
+    for row in solve(chain, max_epochs=403, **how).trace[1:]:
+        assert row.gap_estimate == pytest.approx(row.gap, rel=error)
 
 
 @pytest.mark.parametrize(
