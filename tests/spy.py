@@ -106,7 +106,7 @@ def make(n=40, d=5, m=3, seed=0, spread=0.3):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(n, d, m)) / n
     data = Data(A, spread * rng.normal(size=d), np.zeros(n, np.int64), np.zeros(4))
-    return wolfpack.Problem(
+    problem = wolfpack.Problem(
         data=data,
         shared=np.zeros(d),
         start=np.tile(np.eye(m)[0], (n, 1)),
@@ -121,6 +121,7 @@ def make(n=40, d=5, m=3, seed=0, spread=0.3):
         name="spy",
         checked=True,
     )
+    return problem.made_by(make, n, d, m, seed, spread)
 
 
 def set_fault(problem, kind, block=-1, after=0, microseconds=0, calls=0):

@@ -61,6 +61,16 @@ def test_the_histogram_counts_every_update(problem, mode, T):
         assert delay.maximum == result.n_dropped == result.n_collisions == 0
 
 
+@pytest.mark.parametrize("engine", [*[Threads(2, mode=m) for m in MODES], Sync(2)])
+def test_the_memory_of_a_worker_is_counted(problem, engine):
+    """Its room for v, where it has one, is part of it."""
+    few, many = (
+        solve(at, engine=engine, max_epochs=1, rng=0).bytes_per_worker
+        for at in (problem, LASSO)
+    )
+    assert 0 < few < many
+
+
 def test_nothing_is_delayed_where_nobody_is_waited_for(problem):
     for engine in (Serial(), Sync(2)):
         assert solve(problem, engine=engine, tol=0, max_epochs=3, rng=0).delay is None
