@@ -583,6 +583,7 @@ def test_the_averaged_solution_is_the_average():
     assert np.abs(mean - result.state.blocks.points).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_check_holds_the_fused_step_against_the_rest():
     words = wolfpack.load_dates(n_train=4, n_test=1)[0]
     problem = wolfpack.chain_ssvm(words.X, words.y, alpha=0.1)

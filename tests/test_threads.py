@@ -84,6 +84,7 @@ def test_it_stops_soon_after_the_epochs(problem, mode, tau, epochs):
     """What is on its way may come on top, and what workers have not reported yet."""
     n, T = problem.n_blocks, 2
     how = {"engine": Threads(T, mode=mode), "batch_size": tau, "tol": 0}
+    spy.set_fault(problem, spy.SLEEPS, microseconds=200)  # both work all along
     result = solve(problem, **how, max_epochs=epochs, rng=0)
     assert result.status is wolfpack.Status.EPOCH_LIMIT
     assert result.epochs == result.n_oracle_calls / n
