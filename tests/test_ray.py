@@ -98,9 +98,8 @@ def test_it_converges_to_the_optimum_of_serial(pack):
     assert 0 < traffic.server_utilisation <= 1
 
 
-@pytest.mark.parametrize("n_workers", [2, 4])
-def test_the_lasso_reaches_its_known_optimum(pack, n_workers):
-    engine = Ray(n_workers=n_workers)
+def test_more_workers_than_cores_reach_the_known_optimum(pack):
+    engine = Ray(n_workers=4)
     result = solve(
         lasso(), engine=engine, tol=1e-3, max_epochs=10**5, max_seconds=HANG_SECONDS
     )
@@ -119,12 +118,6 @@ def assert_optimum_of_fold_0(result):
     assert -result.objective <= 0.1650298089
     assert -result.lower_bound >= 0.1650297363
     assert 8 < result.traffic.bytes_per_atom < 14  # 2 for the word, 1 a letter
-
-
-def test_ocr_comes_near_its_known_optimum(pack, data_home):
-    how = {"tol": 0.1, "max_epochs": 10**5, "max_seconds": HANG_SECONDS}
-    result = solve(fold_0(), engine=pack, **how)
-    assert_optimum_of_fold_0(result)
 
 
 @pytest.mark.slow
@@ -185,8 +178,9 @@ def test_the_checkpoint_goes_on_elsewhere(pack, tmp_path):
 
 @pytest.mark.parametrize("averaging", [False, True])
 def test_a_check_is_spread_over_the_workers(pack, monkeypatch, averaging):
-    problem, passes = sleepy(5000), []
+    problem, passes = sleepy(500), []
     bound = Fleet.bound
+    monkeypatch.setattr("wolfpack.engines.cluster.driver.ALONE_SECONDS", 0.0)
 
     def spy_on(self, exact, stop):
         passes.append(bound(self, exact, stop))

@@ -115,6 +115,7 @@ def test_a_check_survives_the_death_of_a_worker(local, monkeypatch):
         passes.append(bound(self, exact, stop))
         return passes[-1]
 
+    monkeypatch.setattr("wolfpack.engines.cluster.driver.ALONE_SECONDS", 0.0)
     monkeypatch.setattr(Fleet, "bound", bound_while_one_dies)
     engine = Ray(n_workers=2)
     result = solve(
