@@ -176,7 +176,7 @@ ENGINES = {
         sizes=(2,),
         refuses=("exact",),
         marks=RAY_MARKS,
-        slow=("ocr", "text"),
+        slow=("ocr", "classes", "text"),
         fixture="cluster",
     ),
 }
@@ -212,7 +212,7 @@ def matrix(problems, without=(), once=False):
         if {*without} & {*row.refuses}:
             continue
         marks = [*row.marks]
-        if name in SLOW_TO_COMPILE or name in row.slow:
+        if name in SLOW_TO_COMPILE or name in row.slow or (once and row.fixture):
             marks.append(pytest.mark.slow)
         for T in row.sizes[:2][-1:] if once else row.sizes:
             where = f"{name}-{kind}-{T}"
