@@ -117,7 +117,10 @@ class BlockCheck:
             self.number("score", data, v, self.i, one) for one in (atom, point, move)
         )
         self.agree(
-            score + here, there, "score of s is {}, but those of x and s - x sum to {}"
+            there,
+            score + here,
+            "score of s is {}, but those of x and s - x sum to {}",
+            size=abs(score) + abs(here),
         )
         images = [self.image(one) for one in (atom, point, move)]
         sums = [images[1][k] + images[2][k] for k in (0, 1)]
@@ -203,9 +206,13 @@ class BlockCheck:
         if not self.call("contains", self.problem.data, self.i, atom):
             raise ProblemError(outside(name, self.i, atom))
 
-    def agree(self, one: float, two: float, sentence: str) -> None:
-        """Refuse two numbers that should be the same and are not."""
-        if abs(one - two) > self.precise * (1e-12 + abs(one) + abs(two)) + 1e-9:
+    def agree(self, one: float, two: float, sentence: str, size: float = 0.0) -> None:
+        """Refuse two numbers that should be the same and are not.
+
+        `size` is that of the parts they are sums of: large parts leave rounding.
+        """
+        size += 1e-12 + abs(one) + abs(two)
+        if abs(one - two) > self.precise * size + 1e-9:
             text = sentence.format(f"{one:.8g}", f"{two:.8g}")
             raise ProblemError(f"On block {self.i} {text}; they must be equal.")
 
