@@ -54,6 +54,7 @@ def test_help_of_fit_fits_a_terminal():
     assert "130: interrupted" in " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_fit_on_a_cluster():
     pytest.importorskip("ray")
     how = ("--engine", "ray", "--workers", 2, "--tol", 0.01, "--json")
@@ -65,6 +66,9 @@ def test_fit_on_a_cluster():
     assert (report["engine"], report["workers"]) == ("ray", 2)
     assert report["messages"] > 0
     assert set(checks[-1]["live"]) == {"n_workers", "delay", "n_dropped"}
+
+
+def test_an_address_is_that_of_a_cluster():
     result = run("fit", "piecewise", "--address", "10.0.0.1:6379")
     assert "--address is for --engine ray; serial has none" in result.output
 

@@ -171,6 +171,7 @@ def hash_of(function):
     return snapshot.digest.hexdigest()
 
 
+@pytest.mark.slow
 def test_an_edit_is_what_runs(project):
     both = SCRIPT.replace("RADIUS = 1.0", "RADIUS = 2.0")
     answer, hits, misses = run_script(project, both, HELPER.replace("n 1.0", "n 5.0"))

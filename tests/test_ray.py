@@ -176,7 +176,9 @@ def test_the_checkpoint_goes_on_elsewhere(pack, tmp_path):
     assert rest.trace[0].epoch >= 50
 
 
-@pytest.mark.parametrize("averaging", [False, True])
+@pytest.mark.parametrize(
+    "averaging", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_a_check_is_spread_over_the_workers(pack, monkeypatch, averaging):
     problem, passes = sleepy(500), []
     bound = Fleet.bound
