@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
+# Two processes; tests/conftest.py says which tests stay together, and which come first.
+SHARE  := -n 2 --no-loadscope-reorder
 
 PIP    := $(VENV)/bin/python -m pip -qq --disable-pip-version-check
 OLD    := wolfpack needs Python 3.11 or newer, which $(PYTHON) is not; try make PYTHON=python3.11
@@ -11,12 +13,12 @@ NO_PY  := $(PYTHON) was not found; try make PYTHON=/path/to/python3.11
 # Tests and benchmarks use the data folder beside the repository, if there is one.
 ifndef WOLFPACK_DATA
 ifneq ($(wildcard ../shared/data/.),)
-test bench reproduce: export WOLFPACK_DATA := $(abspath ../shared/data)
+test slow bench reproduce: export WOLFPACK_DATA := $(abspath ../shared/data)
 endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak lint bench reproduce clean
+.PHONY: help demo test slow soak lint bench reproduce clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -25,7 +27,10 @@ demo: $(VENV)/.demo  ## run the demonstration
 	@$(VENV)/bin/python -m wolfpack demo $(ARGS)
 
 test: $(VENV)/.test  ## run the tests; ARGS go to pytest
-	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(VENV)/bin/python -m pytest $(SHARE) $(ARGS)
+
+slow: $(VENV)/.test  ## run the tests that take long; ARGS go to pytest
+	@$(VENV)/bin/python -m pytest $(SHARE) -m "slow and not root" $(ARGS)
 
 soak: $(VENV)/.test  ## inject faults by chance, 10 minutes; ARGS="--seconds 60 --seed 1"
 	@$(VENV)/bin/python tests/abuse/soak.py $(ARGS)

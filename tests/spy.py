@@ -14,8 +14,9 @@ from numba import types
 import wolfpack
 
 # What `Data.fault[0]` says; [1] is the block at fault (-1: all), [2] how many calls of
-# it go well, [3] the microseconds that a call sleeps.
-NEVER, RAISES, IS_NAN, LEAVES, RAISES_IN_SLOPE, SLEEPS = range(6)
+# it go well, [3] the microseconds that a call sleeps, or the calls of all blocks that
+# the first call at fault waits for.
+NEVER, RAISES, IS_NAN, LEAVES, RAISES_IN_SLOPE, SLEEPS, LAGS = range(7)
 
 _sleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 
@@ -39,6 +40,10 @@ def oracle(data, shared, i, atom, work):
     kind = data.fault[0]
     if kind == SLEEPS and _is_due(data, i):
         _sleep(np.uint32(data.fault[3]))
+    if kind == LAGS and i == data.fault[1] and data.calls[i] == data.fault[2] + 1:
+        until = data.calls.sum() + data.fault[3]
+        while data.calls.sum() < until:
+            _sleep(np.uint32(100))
     if kind == RAISES and _is_due(data, i):
         raise ValueError("there is no path")
     best, least = 0, np.inf
@@ -101,7 +106,7 @@ def make(n=40, d=5, m=3, seed=0, spread=0.3):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(n, d, m)) / n
     data = Data(A, spread * rng.normal(size=d), np.zeros(n, np.int64), np.zeros(4))
-    return wolfpack.Problem(
+    problem = wolfpack.Problem(
         data=data,
         shared=np.zeros(d),
         start=np.tile(np.eye(m)[0], (n, 1)),
@@ -116,12 +121,13 @@ def make(n=40, d=5, m=3, seed=0, spread=0.3):
         name="spy",
         trusted=True,
     )
+    return problem.made_by(make, n, d, m, seed, spread)
 
 
-def set_fault(problem, kind, block=-1, after=0, microseconds=0):
+def set_fault(problem, kind, block=-1, after=0, microseconds=0, calls=0):
     """Tell the oracle what to do from now on; counts start anew."""
     problem.data.calls[:] = 0
-    problem.data.fault[:] = kind, block, after, microseconds
+    problem.data.fault[:] = kind, block, after, microseconds or calls
 
 
 def points(state):

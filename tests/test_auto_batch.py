@@ -10,8 +10,6 @@ from sklearn.base import clone
 import wolfpack
 from wolfpack import Delayed, Serial, Sync, Threads, delays, solve
 
-pytestmark = pytest.mark.timeout(120)
-
 LASSO = wolfpack.group_fused_lasso(wolfpack.make_piecewise(n=60, d=3, rng=0)[0], 0.5)
 ENGINES = [
     Serial(), Delayed(delays.poisson(2)), Threads(1), Threads(3), Threads(2, "server"),

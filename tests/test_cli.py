@@ -8,6 +8,7 @@ import sys
 import matplotlib.image
 import numpy as np
 import pytest
+from limits import HANG_SECONDS
 from typer.testing import CliRunner
 
 from wolfpack import __version__, make_piecewise
@@ -27,7 +28,7 @@ def real(*arguments, **options):
     """Run in a process of its own."""
     command = [sys.executable, "-m", "wolfpack", *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=280, **options
+        command, capture_output=True, text=True, timeout=HANG_SECONDS, **options
     )
 
 
@@ -53,6 +54,7 @@ def test_help_of_fit_fits_a_terminal():
     assert "130: interrupted" in " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_fit_on_a_cluster():
     pytest.importorskip("ray")
     how = ("--engine", "ray", "--workers", 2, "--tol", 0.01, "--json")
@@ -64,6 +66,9 @@ def test_fit_on_a_cluster():
     assert (report["engine"], report["workers"]) == ("ray", 2)
     assert report["messages"] > 0
     assert set(checks[-1]["live"]) == {"n_workers", "delay", "n_dropped"}
+
+
+def test_an_address_is_that_of_a_cluster():
     result = run("fit", "piecewise", "--address", "10.0.0.1:6379")
     assert "--address is for --engine ray; serial has none" in result.output
 
@@ -303,7 +308,7 @@ def test_interrupt_keeps_the_answer_so_far(data_home, tmp_path, engine):
     )
     first = process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    rest, errors = process.communicate(timeout=60)
+    rest, errors = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 130
     assert errors == ""
     report = json_lines(first + rest)[-1]

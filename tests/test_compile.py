@@ -11,6 +11,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from limits import HANG_SECONDS
 
 import wolfpack
 from wolfpack.kernels import specialise as _compile
@@ -107,7 +108,7 @@ def run_script(folder, script=SCRIPT, helper=HELPER):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -171,6 +172,7 @@ def hash_of(function):
     return snapshot.digest.hexdigest()
 
 
+@pytest.mark.slow
 def test_an_edit_is_what_runs(project):
     both = SCRIPT.replace("RADIUS = 1.0", "RADIUS = 2.0")
     answer, hits, misses = run_script(project, both, HELPER.replace("n 1.0", "n 5.0"))

@@ -1,8 +1,15 @@
 """What an oracle call, an update and a copy of v take on this machine."""
 
+import itertools
+import sys
+import time
+from types import SimpleNamespace
+
 import pytest
+import spy
 
 import wolfpack
+from wolfpack import Threads
 from wolfpack.advice import costs as measured
 
 
@@ -70,13 +77,45 @@ def test_one_core_moves_nothing(problem, clocks, monkeypatch):
     assert costs == measured.Costs(oracle=1.0, update=7.0, read=0.0)
 
 
-def test_the_clocks_are_right(problem):
-    """A call that is repeated takes as long each time; an update takes some time."""
-    update, state = measured._time_update(problem, 4, 0.1)
-    once = measured._time_oracle(problem, state, 1, 1, 0.1)
-    often = measured._time_oracle(problem, state, 2, 5, 0.1)
-    assert 0 < once < update < 1
-    assert 0.05 < often / once < 20
-    pace = measured._time_server(problem, 1, 1, (1, 1), 0.1)
-    assert 0 < pace.update < 1
-    assert 0 < pace.call < 1
+@pytest.fixture
+def counted(monkeypatch):
+    """A problem whose oracle calls take a second each, and nothing else takes time."""
+    problem = spy.make()
+    monkeypatch.setattr(time, "perf_counter", lambda: float(problem.data.calls.sum()))
+    return problem
+
+
+def test_calls_and_updates_are_timed_apart(counted, monkeypatch):
+    sizes = []
+    crew = measured.Crew
+    monkeypatch.setattr(measured, "Crew", lambda n: sizes.append(n) or crew(n))
+    update, state = measured._time_update(counted, 4, 300.0)
+    assert update == 4.0
+    assert state.n_updates > 0
+    assert measured._time_oracle(counted, state, 1, 1, 100.0) == 1.0
+    assert measured._time_oracle(counted, state, 1, 5, 100.0) == 1.0
+    assert measured._time_oracle(counted, state, 2, 5, 100.0) > 0.0
+    assert sizes == [1, 1, 2]
+
+
+@pytest.mark.parametrize(("waiting", "is_full"), [(5.0, False), (5.1, True)])
+def test_the_pace_of_a_server_is_that_of_the_middle_run(monkeypatch, waiting, is_full):
+    """2 workers and batches of 4: the queue takes 8 messages, the workers hold 2."""
+    asked, seconds = [], itertools.cycle([10.0, 90.0, 20.0])
+
+    def solve(problem, engine, **how):
+        asked.append((engine, how["batch_size"], how["max_seconds"]))
+        delay = SimpleNamespace(mean=waiting / 4)
+        return SimpleNamespace(
+            seconds=next(seconds), n_updates=5, n_oracle_calls=40, delay=delay
+        )
+
+    monkeypatch.setattr(sys.modules["wolfpack.solve"], "solve", solve)
+    pace = measured._time_server(None, 2, 4, (1, 3), 0.75)
+    assert pace == measured.Pace(update=4.0, call=1.0, is_full=is_full)
+    assert asked == [(Threads(2, "server", oracle_repeats=(1, 3)), 4, 0.25)] * 3
+
+
+def test_a_call_beside_a_server_takes_no_less_than_alone(counted):
+    pace = measured._time_server(counted, 1, 1, (1, 1), 300.0)
+    assert 1.0 <= pace.call <= pace.update < 300.0

@@ -5,11 +5,10 @@ import time
 
 import numpy as np
 import pytest
+from limits import HANG_SECONDS
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from wolfpack.run.crew import Crew
-
-pytestmark = pytest.mark.timeout(60)
 
 
 def names():
@@ -34,7 +33,7 @@ def test_answers_come_in_order():
 def test_they_work_at_the_same_time():
     meeting = threading.Barrier(4)
     with Crew(3) as crew:
-        crew.run(lambda t: meeting.wait(20), 4)  # nobody passes alone
+        crew.run(lambda t: meeting.wait(HANG_SECONDS), 4)  # nobody passes alone
 
 
 def test_no_thread_is_left():
@@ -59,7 +58,7 @@ def test_an_error_stops_the_others_and_is_raised():
     def work(t):
         if t == 1:
             raise ZeroDivisionError("of worker 1")
-        assert over.wait(20)
+        assert over.wait(HANG_SECONDS)
 
     with Crew(3) as crew:
         with pytest.raises(ZeroDivisionError, match="of worker 1"):
@@ -71,7 +70,7 @@ def test_an_error_of_the_pulse_stops_them_too():
     over, left = threading.Event(), []
 
     def work(t):
-        assert over.wait(20)
+        assert over.wait(HANG_SECONDS)
         time.sleep(0.05)
         left.append(t)
 
@@ -84,14 +83,16 @@ def test_an_error_of_the_pulse_stops_them_too():
 
 
 def test_the_pulse_beats_while_they_work():
-    beats, here = [], threading.get_ident()
+    beats, here, enough = [], threading.get_ident(), threading.Event()
 
     def pulse():
         beats.append(threading.get_ident())
+        if len(beats) == 3:
+            enough.set()
 
     with Crew(2) as crew:
-        crew.run(lambda t: time.sleep(0.6), pulse=pulse)
-    assert len(beats) >= 3
+        answers = crew.run(lambda t: enough.wait(HANG_SECONDS), pulse=pulse)
+    assert answers == [True, True]
     assert set(beats) == {here}
 
 

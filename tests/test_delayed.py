@@ -5,6 +5,7 @@ import pytest
 import spy
 from helpers import begin_run as begin
 from helpers import update
+from limits import HANG_SECONDS
 from test_serial import ALPHA, Chain, Lasso, Simplices, close
 
 from wolfpack import Delayed, OracleError, Serial, Status, solve
@@ -195,18 +196,19 @@ def test_slices_leave_no_mark(lasso, tau, monkeypatch):
     beats = []
     monkeypatch.setattr("wolfpack.run.journal.BEAT_SECONDS", 0.0)
     monkeypatch.setattr("wolfpack.run.schedule.SLICE_SECONDS", 1e-6)
-    sliced = solve(lasso.problem, callback=beats.append, max_seconds=60, **how)
+    sliced = solve(lasso.problem, callback=beats.append, **how)
     assert sum(not event.checked for event in beats) > 100
     same(whole, sliced)
 
 
-def test_a_time_limit_ends_it_soon_with_a_certificate(lasso):
+def test_a_time_limit_ends_it_soon_with_a_certificate(lasso, clock):
     how = {"engine": Delayed(pareto(10)), "tol": 0, "max_epochs": np.inf, "rng": 5}
     how |= {"step": "open-loop"}
-    solve(lasso.problem, engine=how["engine"], step="open-loop", max_epochs=1)
-    cut = solve(lasso.problem, max_seconds=0.3, **how)
+    clock.is_late = lambda: clock.looks > 50
+    cut = solve(lasso.problem, max_seconds=1e5, **how)
     assert cut.status is Status.TIME_LIMIT
-    assert cut.wall_seconds < 3
+    assert clock.looks < 70
+    assert cut.n_updates > 0
     primal, dual = lasso.certificate(lasso.x(cut.state))
     close(cut.gap, primal - dual, 1e-9)
     # The same updates, when they are asked for by number.
@@ -353,7 +355,7 @@ def test_a_block_that_fails_is_named(kind, sentence, tau):
     with pytest.raises(OracleError, match=sentence) as caught:
         solve(
             problem, engine=engine, batch_size=tau, tol=0, max_epochs=np.inf,
-            max_seconds=60, rng=0,
+            max_seconds=HANG_SECONDS, rng=0,
         )  # fmt: skip
     assert caught.value.block == 7
     assert caught.value.state.n_updates > 0

@@ -5,7 +5,11 @@ import functools
 import itertools
 import math
 import os
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -14,11 +18,29 @@ import scipy.sparse
 import spy
 
 import wolfpack
-from wolfpack import Serial, Sync, Threads
+from wolfpack import Delayed, Ray, Serial, Sync, Threads, delays
+from wolfpack.engines.cluster import connect
 from wolfpack.engines.shared_memory.merge import STRIPE
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 DATA = Path(os.environ.get("WOLFPACK_DATA") or BESIDE)
+RAY_MARKS = (
+    pytest.mark.skipif(find_spec("ray") is None, reason="pip install 'wolfpack[ray]'"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray's log files
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A Ray of this module, of two cores."""
+    import ray
+
+    connect.connect(ray, None, 2)
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    ray.shutdown()
 
 
 def ocr():
@@ -96,9 +118,10 @@ def simplices(steep):
     )  # fmt: skip
 
 
-def without_rows(problem):
+def without_rows(steep):
     """The same problem with a v that is passed over as a whole."""
-    return dataclasses.replace(problem, touched=None, max_rows=0)
+    problem = dataclasses.replace(simplices(steep), touched=None, max_rows=0)
+    return problem.made_by(without_rows, steep)
 
 
 # How to make it, and how far each is solved.
@@ -111,15 +134,50 @@ PROBLEMS = {
     "lasso linf": (lambda: wolfpack.group_fused_lasso(signal(), 0.5, q=1.0), 1e-3),
     "simplices": (lambda: simplices(False), 1e-3),
     "steep": (lambda: simplices(True), 1e-3),
-    "simplices without rows": (lambda: without_rows(simplices(False)), 1e-3),
-    "steep without rows": (lambda: without_rows(simplices(True)), 1e-3),
+    "simplices without rows": (lambda: without_rows(False), 1e-3),
+    "steep without rows": (lambda: without_rows(True), 1e-3),
 }
 SLOW_TO_COMPILE = [*PROBLEMS][5:]
+
+
+class Row(NamedTuple):
+    """An engine: how it is made of T workers, and what is special about it."""
+
+    make: Callable
+    sizes: tuple[int, ...] = (1, 2, 5)
+    refuses: tuple = ()  # step rules, and averaging
+    may_rise: Callable = lambda problem: False  # f, with two workers and more
+    alone: bool = False  # one worker, whatever T says
+    marks: tuple = ()
+    slow: tuple[str, ...] = ()  # problems that take it long
+    fixture: str | None = None
+
+
+# Here T is the mean delay of Delayed.
 ENGINES = {
-    "merge": lambda T: Threads(T, mode="merge"),
-    "server": lambda T: Threads(T, mode="server"),
-    "lock-free": lambda T: Threads(T, mode="lock-free"),
-    "sync": Sync,
+    "serial": Row(lambda T: Serial(), sizes=(1,)),
+    "merge": Row(
+        lambda T: Threads(T, mode="merge"),
+        refuses=("open-loop", "averaging"),
+        may_rise=lambda problem: problem.touched is not None,
+    ),
+    "server": Row(lambda T: Threads(T, mode="server")),
+    "lock-free": Row(
+        lambda T: Threads(T, mode="lock-free"),
+        refuses=("averaging",),
+        may_rise=lambda problem: True,
+    ),
+    "sync": Row(Sync),
+    "delayed": Row(lambda T: Delayed(delays.poisson(T)), alone=True),
+    "simulated": Row(lambda T: Delayed(workers=delays.Workers(T))),
+    "ray": Row(
+        lambda T: Ray(n_workers=T),
+        sizes=(2,),
+        refuses=("exact",),
+        marks=RAY_MARKS,
+        slow=("ocr", "classes", "text"),
+        fixture="cluster",
+    ),
 }
 # P and D of facts that an independent solver found; f = -D.
 KNOWN = {"ocr": (-0.7303991688, -0.7303990740), "lasso": (-22.827210, -22.827208)}
@@ -143,12 +201,30 @@ def bracket(name):
     return result.lower_bound, result.objective
 
 
-def cases():
-    for name, (kind, T) in itertools.product(
-        PROBLEMS, itertools.product(ENGINES, (1, 2, 5))
-    ):
-        marks = [pytest.mark.slow] if name in SLOW_TO_COMPILE else []
-        yield pytest.param(name, kind, T, marks=marks, id=f"{name}-{kind}-{T}")
+def matrix(problems, without=(), once=False):
+    """Parametrise by problem, engine and T, without engines that refuse something.
+
+    `once` takes one of an engine's sizes: two workers, where it has them.
+    """
+    found = []
+    for name, (kind, row) in itertools.product(problems, ENGINES.items()):
+        if {*without} & {*row.refuses}:
+            continue
+        marks = [*row.marks]
+        if name in SLOW_TO_COMPILE or name in row.slow or (once and row.fixture):
+            marks.append(pytest.mark.slow)
+        for T in row.sizes[:2][-1:] if once else row.sizes:
+            where = f"{name}-{kind}-{T}"
+            found.append(pytest.param(name, kind, T, marks=marks, id=where))
+    return pytest.mark.parametrize(("name", "kind", "T"), found)
+
+
+@pytest.fixture
+def engine(request, name, kind, T):
+    """The engine of a row of the matrix, with what it needs to run."""
+    if ENGINES[kind].fixture:
+        request.getfixturevalue(ENGINES[kind].fixture)
+    return ENGINES[kind].make(T)
 
 
 def is_single(problem):
@@ -199,21 +275,14 @@ def assert_monotone(problem, result):
         assert two.objective <= one.objective + noise
 
 
-@pytest.mark.parametrize(("name", "kind", "T"), [*cases()])
-def test_the_optimum_is_the_same(name, kind, T):
+@matrix(PROBLEMS)
+def test_the_optimum_is_the_same(engine, name, kind, T):
     problem, goal = problem_of(name), PROBLEMS[name][1]
-    result = wolfpack.solve(
-        problem, engine=ENGINES[kind](T), tol=goal, max_epochs=10**5, max_seconds=60,
-        rng=0,
-    )  # fmt: skip
+    result = wolfpack.solve(problem, engine=engine, tol=goal, max_epochs=10**5, rng=0)
     assert_right(name, result, goal)
-    assert result.n_workers == T
-    assert result.bytes_per_worker > 0
+    assert result.n_workers == (1 if ENGINES[kind].alone else T)
     # Steps that others disturb may rise; all else searches along what it adds.
-    writes_directly = kind == "lock-free" or (
-        kind == "merge" and problem.touched is not None
-    )
-    if not (writes_directly and T > 1):
+    if T == 1 or not ENGINES[kind].may_rise(problem):
         assert_monotone(problem, result)
 
 
@@ -225,21 +294,15 @@ def test_a_large_v_is_merged_by_stripes(T, batch, data_home, monkeypatch):
     assert problem.shared.size > 2 * STRIPE
     result = wolfpack.solve(
         problem, engine=Threads(T), batch_size=batch and T * batch, tol=goal, rng=0,
-        max_epochs=10**4, max_seconds=60,
+        max_epochs=10**4,
     )  # fmt: skip
     assert_right("ocr", result, goal)
 
 
-@pytest.mark.parametrize("T", [1, 2, 5])
-@pytest.mark.parametrize("kind", ENGINES)
-@pytest.mark.parametrize(
-    "name", ["lasso", pytest.param("lasso linf", marks=pytest.mark.slow)]
-)
-def test_steps_to_the_block_minimiser(name, kind, T):
-    result = wolfpack.solve(
-        problem_of(name), engine=ENGINES[kind](T), step="exact", tol=1e-4, rng=0,
-        max_epochs=10**5, max_seconds=60,
-    )  # fmt: skip
+@matrix(["lasso", "lasso linf"], without=["exact"])
+def test_steps_to_the_block_minimiser(engine, name):
+    how = {"step": "exact", "tol": 1e-4, "max_epochs": 10**5, "rng": 0}
+    result = wolfpack.solve(problem_of(name), engine=engine, **how)
     assert_right(name, result, 1e-4)
     U, alpha = result.state.blocks.points, 0.5
     assert np.linalg.norm(U, axis=1, ord=2 if name == "lasso" else np.inf).max() <= (
@@ -259,15 +322,10 @@ def test_steps_to_the_block_minimiser(name, kind, T):
     assert -result.lower_bound == pytest.approx(primal, rel=1e-9)
 
 
-@pytest.mark.parametrize("rule", ["open-loop", 0.05])
-@pytest.mark.parametrize("kind", ENGINES)
-def test_other_step_rules_stay_feasible(kind, rule):
-    if kind == "merge" and rule == "open-loop":
-        pytest.skip("refused: see test_threads")
+def assert_progress(engine, rule):
     problem = problem_of("spy")
-    result = wolfpack.solve(
-        problem, engine=ENGINES[kind](2), step=rule, tol=0, max_epochs=60, rng=0
-    )
+    how = {"step": rule, "tol": 0, "max_epochs": 60, "rng": 0}
+    result = wolfpack.solve(problem, engine=engine, **how)
     spy.points(result.state)
     assert_v_fits_x(problem, result.state)
     first = result.trace[0]
@@ -277,7 +335,17 @@ def test_other_step_rules_stay_feasible(kind, rule):
     assert result.lower_bound <= bracket("spy")[1] + 1e-12
 
 
-@pytest.mark.parametrize("engine", [Sync(2), Threads(2, mode="server")])
+@matrix(["spy"], once=True)
+def test_a_constant_step_stays_feasible(engine):
+    assert_progress(engine, 0.05)
+
+
+@matrix(["spy"], without=["open-loop"], once=True)
+def test_open_loop_steps_stay_feasible(engine):
+    assert_progress(engine, "open-loop")
+
+
+@matrix(["spy"], without=["open-loop", "averaging"], once=True)
 def test_averages_give_true_bounds(engine):
     below, above = bracket("spy")
     result = wolfpack.solve(

@@ -5,18 +5,16 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import spy
+from limits import HANG_SECONDS
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import wolfpack
 from wolfpack import OracleError, Serial, Status, Sync, Threads, solve
-
-pytestmark = pytest.mark.timeout(120)
 
 ENGINES = {
     "serial": Serial(),
@@ -50,7 +48,7 @@ def problem(compiled):
 
 def endless(problem, engine, **how):
     """A run that only something unusual ends."""
-    how = {"tol": 0, "max_epochs": np.inf, "max_seconds": 60, "rng": 0, **how}
+    how = {"tol": 0, "max_epochs": np.inf, "max_seconds": HANG_SECONDS, "rng": 0, **how}
     return solve(problem, engine=engine, **how)
 
 
@@ -68,10 +66,8 @@ def endless(problem, engine, **how):
 )
 def test_a_block_that_fails_is_named(problem, engine, kind, sentence):
     spy.set_fault(problem, kind, block=7, after=5)
-    begin = time.perf_counter()
     with pytest.raises(OracleError, match=sentence) as caught:
         endless(problem, engine)
-    assert time.perf_counter() - begin < 10
     error = caught.value
     assert error.block == 7
     assert error.state.n_updates > 0
@@ -134,15 +130,14 @@ def test_the_others_do_not_wait_for_one_that_failed(problem, engine):
 
 
 @every_engine
-def test_the_time_limit_holds_for_slow_oracles(engine):
+def test_the_time_limit_holds_for_slow_oracles(engine, clock):
+    """The limit passes in the middle of a slice that no decision ends."""
     slow = spy.make(30)
-    spy.set_fault(
-        slow, spy.SLEEPS, after=1, microseconds=50_000
-    )  # the first check is fast
-    result = endless(slow, engine, max_seconds=0.3)
+    spy.set_fault(slow, spy.SLEEPS, after=1, microseconds=10_000)
+    clock.is_late = lambda: slow.data.calls.sum() > 30 + 5  # a check, and updates
+    result = endless(slow, engine, max_seconds=1e5, check_every=1e9)
     assert result.status is Status.TIME_LIMIT
     assert result.n_oracle_calls > 0
-    assert result.seconds < 0.3 + 1.0  # the last certificate is not in it
     spy.assert_sound(slow, result.state)
 
 
@@ -158,7 +153,6 @@ def test_the_callback_stops_it(problem, engine):
     result = endless(problem, engine, callback=callback, check_every=1e9)
     assert result.status is Status.STOPPED
     assert seen.count(False) == 1
-    assert result.wall_seconds < 20
     spy.assert_sound(problem, result.state)
 
 
@@ -186,7 +180,7 @@ def test_signs_of_life_show_progress(problem, engine):
             calls.append(event.row.n_oracle_calls)
         return len(calls) == 3
 
-    endless(problem, engine, callback=callback, check_every=1e9, max_seconds=5)
+    endless(problem, engine, callback=callback, check_every=1e9)
     assert calls == sorted(set(calls))  # each time there are more
     assert calls[0] > 0
 
@@ -194,10 +188,20 @@ def test_signs_of_life_show_progress(problem, engine):
 @every_engine
 def test_ctrl_c_keeps_the_iterate(problem, engine):
     spy.set_fault(problem, spy.SLEEPS, after=1, microseconds=1000)
-    before = signal.getsignal(signal.SIGINT)
-    press = threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT))
-    result = endless(problem, engine, callback=lambda e: press.ident or press.start())
-    press.join()
+    before, begun = signal.getsignal(signal.SIGINT), threading.Event()
+
+    def press():
+        begun.wait(HANG_SECONDS)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def callback(event):
+        if event.row.n_updates > 0:
+            begun.set()
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    result = endless(problem, engine, callback=callback)
+    thread.join()
     assert result.status is Status.INTERRUPTED
     assert result.n_updates > 0
     assert result.trace[-1].n_oracle_calls == result.n_oracle_calls
@@ -228,7 +232,7 @@ def test_a_process_ends_after_ctrl_c(compiled, engine):
     for _ in range(3):
         assert process.stdout.readline() == "alive\n"
     process.send_signal(signal.SIGINT)
-    rest, errors = process.communicate(timeout=30)
+    rest, errors = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0, errors
     assert rest.splitlines()[-1] == "INTERRUPTED True"
 
@@ -269,17 +273,23 @@ def blas():
 
 @pytest.mark.parametrize("engine", [Threads(2), Sync(2)])
 def test_blas_has_one_thread_during_a_run(problem, engine):
-    seen = []
+    spy.set_fault(problem, spy.SLEEPS, after=1, microseconds=1000)
+    seen = {True: set(), False: set()}  # at checks, and while the workers work
+
+    def callback(event):
+        seen[event.checked].update(blas())
+        return not event.checked
+
     with threadpool_limits(2, "blas"):
         before = blas()
-        solve(problem, engine=engine, rng=0, callback=lambda e: seen.extend(blas()))
+        if 2 not in before:
+            pytest.skip("NumPy has no BLAS that threadpoolctl can give two threads")
+        endless(problem, engine, callback=callback, check_every=1e9)
         assert blas() == before
         with pytest.raises(ZeroDivisionError):
             solve(problem, engine=engine, callback=lambda event: 1 / 0)
         assert blas() == before
-    if not seen:
-        pytest.skip("NumPy has no BLAS that threadpoolctl knows")
-    assert set(seen) == {1}
+    assert seen == {True: {1}, False: {1}}
 
 
 def test_a_thread_that_is_not_the_main_one_may_solve(problem):

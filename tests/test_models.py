@@ -27,7 +27,7 @@ def make_model(names=None, **params):
     ids=["codes", "numbers", "strings", "objects"],
 )
 def test_round_trip(tmp_path, names):
-    model, X = make_model(names, sampling="uniform", max_seconds=30.0)
+    model, X = make_model(names, sampling="uniform", max_seconds=3000.0)
     path = save_model(model, tmp_path / "model.npz", dataset="made up")
     other, about = load_model(path)
     assert about == {"dataset": "made up"}

@@ -258,7 +258,14 @@ def test_sparse_features_and_the_block_minimiser(name):
     assert best <= -result.lower_bound + 1e-6
 
 
-@pytest.mark.parametrize(("K", "vectors"), [(9, False), (300, False), (5, True)])
+@pytest.mark.parametrize(
+    ("K", "vectors"),
+    [
+        (9, False),
+        pytest.param(300, False, marks=pytest.mark.slow),
+        pytest.param(5, True, marks=pytest.mark.slow),
+    ],
+)
 def test_the_problem_passes_its_own_check(K, vectors):
     X, y = examples(n=350, K=K, unit=K % 2 == 0)
     problem = multiclass_svm(X, y, 0.3, vectors=vectors)

@@ -3,6 +3,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 import wolfpack
@@ -103,7 +104,38 @@ def test_sequences_show_truth_and_errors(result):
     figure.canvas.draw()
 
 
-def test_demo_draws_both_pictures(tmp_path):
+@pytest.fixture
+def saved(monkeypatch):
+    """The figures that were saved, by the name of the file."""
+    figures, save = {}, Figure.savefig
+
+    def note(figure, path, **how):
+        figures[path.name] = figure
+        return save(figure, path, **how)
+
+    monkeypatch.setattr(Figure, "savefig", note)
+    return figures
+
+
+def assert_shows_readings(figure, test):
+    """Dates with errors come first; what is read wrongly, and only that, is red."""
+    words = [ax for ax in figure.subfigs[0].axes if ax.images]
+    wrong = []
+    for ax in words:
+        truth = [text.get_text() for text in ax.texts[::2]]
+        guess = [text.get_text()[0] for text in ax.texts[1::2]]
+        red = [to_hex(text.get_color()).upper() == RED for text in ax.texts[1::2]]
+        assert red == [one != two for one, two in zip(truth, guess, strict=True)]
+        wrong.append(any(red))
+        same = [k for k, y in enumerate(test.y) if y.astype(str).tolist() == truth]
+        strip = ax.images[0].get_array()
+        letters = np.split(strip, len(truth), axis=1)  # with a margin on each side
+        pixels = np.stack([letter[:, 1:-1].ravel() for letter in letters])
+        assert any(np.array_equal(pixels, test.X[k]) for k in same)
+    assert wrong == [True] * 3 + [False] * 3
+
+
+def test_demo_draws_both_pictures(tmp_path, saved):
     output = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "new" / "demo")])
     assert output.exit_code == 0
     assert output.stdout.count("CONVERGED") == 2
@@ -111,7 +143,17 @@ def test_demo_draws_both_pictures(tmp_path):
     for name in ("dates.png", "signal.png"):
         path = tmp_path / "new" / "demo" / name
         assert str(path) in output.stdout
-        pixels = matplotlib.image.imread(path)[..., :3]
-        assert min(pixels.shape[:2]) > 400
-        dark = (pixels.mean(axis=2) < 0.9).mean()
-        assert 0.01 < dark < 0.9
+        assert min(matplotlib.image.imread(path).shape[:2]) > 400
+    dates, signal = saved["dates.png"], saved["signal.png"]
+    assert_shows_readings(dates, wolfpack.load_dates()[1])
+    gap = dates.subfigs[1].axes[0].lines[0].get_ydata()
+    assert gap[-1] <= 1e-3 < gap[-2]
+    noisy, clean, _ = wolfpack.make_piecewise()
+    drawn = [
+        np.transpose([line.get_ydata() for line in ax.lines]) for ax in signal.axes
+    ]
+    np.testing.assert_array_equal(drawn[0], clean)
+    np.testing.assert_array_equal(drawn[1], noisy)
+    assert np.corrcoef(drawn[2].ravel(), clean.ravel())[0, 1] > 0.9
+    rough = [np.linalg.norm(np.diff(Y, axis=0), axis=1).sum() for Y in drawn]
+    assert rough[2] < rough[0] < rough[1]

@@ -565,6 +565,17 @@ def test_from_blocks_is_checked(x0, gradient, message):
         wolfpack.solve(problem)
 
 
+def test_rounding_of_a_large_gradient_is_no_fault():
+    """<s, gradient> is tiny here, and the difference of two numbers of 2e11."""
+    target = np.array([4.0, 15.0])
+    problem = wolfpack.from_blocks(
+        np.tile([1.0, 0.0], (30, 1)),
+        lambda x, i: np.exp(x.sum(axis=0) - target),
+        wolfpack.simplex(),
+    )
+    problem.check()
+
+
 def test_the_averaged_solution_is_the_average():
     b = np.array([1.2, 0.8])
     problem = wolfpack.from_blocks(
@@ -583,6 +594,7 @@ def test_the_averaged_solution_is_the_average():
     assert np.abs(mean - result.state.blocks.points).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_check_holds_the_fused_step_against_the_rest():
     words = wolfpack.load_dates(n_train=4, n_test=1)[0]
     problem = wolfpack.chain_ssvm(words.X, words.y, alpha=0.1)

@@ -4,10 +4,10 @@ import pkgutil
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from limits import HANG_SECONDS
 
 import wolfpack
 
@@ -50,12 +50,10 @@ def test_there_are_few_public_names():
 
 @pytest.mark.parametrize("name", [*with_examples()])
 def test_examples_in_docstrings(name):
-    begin = time.perf_counter()
     flags = doctest.ELLIPSIS
     found = doctest.testmod(importlib.import_module(name), optionflags=flags)
     assert found.attempted > 0
     assert found.failed == 0
-    assert time.perf_counter() - begin < 60
 
 
 def python_blocks(path):
@@ -93,7 +91,9 @@ def test_guide_runs(tmp_path, monkeypatch):
 def test_import_is_light():
     code = f"import sys, wolfpack; print([m for m in {HEAVY} if m in sys.modules])"
     command = [sys.executable, "-c", code]
-    output = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    output = subprocess.run(
+        command, capture_output=True, text=True, timeout=HANG_SECONDS
+    )
     assert output.stdout.strip() == "[]", output.stderr
 
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import helpers
 import numpy as np
 import pytest
+from limits import HANG_SECONDS
 from played import assert_sound, from_file, lasso, sleepy
 
 import wolfpack
@@ -22,7 +23,6 @@ from wolfpack.engines.cluster.fleet import Fleet
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wolfpack[ray]'")
 
 pytestmark = [
-    pytest.mark.timeout(120),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray's log files
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
@@ -56,12 +56,13 @@ def gradient(x, i, target, driver, flag, kind):
     return x.sum(axis=0) - target
 
 
-def uncompiled(flag="", kind="", n=20):
+def uncompiled(flag="", kind="", n=20, feasible=None):
     """A problem in plain Python, that is in no hurry."""
     rng = np.random.default_rng(0)
     args = (0.3 * n * rng.normal(size=3), os.getpid(), str(flag), kind)
     return wolfpack.from_blocks(
-        np.zeros((n, 3)), gradient, wolfpack.l2_ball(), args=args, quadratic=True,
+        np.zeros((n, 3)), gradient, feasible or wolfpack.l2_ball(), args=args,
+        quadratic=True,
         value=lambda x, target, *rest: 0.5 * np.square(x.sum(axis=0) - target).sum(),
         scale=float(n * n),
     )  # fmt: skip
@@ -80,21 +81,28 @@ def assert_same_optimum(problem, result, reference):
 
 def test_it_converges_to_the_optimum_of_serial(pack):
     problem = chain()
-    how = {"tol": 1e-3, "max_epochs": 10**5, "max_seconds": 100}
+    how = {"tol": 1e-3, "max_epochs": 10**5, "max_seconds": HANG_SECONDS}
     reference = solve(problem, rng=0, **how)
     result = solve(problem, engine=pack, batch_size=3, averaging=True, **how)
     assert result.converged
     assert result.n_workers == 2
-    assert result.delay.mean > 0
-    assert 0 < result.traffic.server_utilisation < 1.5
-    assert result.traffic.n_messages > 0
     assert_same_optimum(problem, result, reference)
+    delay, traffic = result.delay, result.traffic
+    assert 0 < delay.mean <= delay.maximum
+    assert delay.histogram.sum() == 3 * result.n_updates
+    used = 3 * result.n_updates + result.n_collisions + result.n_dropped
+    assert 0 <= result.n_oracle_calls - used < 3  # the rest waits for a whole batch
+    assert traffic.batch_size == 3
+    assert traffic.chunk * traffic.n_messages == result.n_oracle_calls
+    assert 3 < traffic.bytes_per_atom - 32 / traffic.chunk < 5  # 1, and 1 a letter
+    assert 0 < traffic.server_utilisation <= 1
 
 
-@pytest.mark.parametrize("n_workers", [2, 4])
-def test_the_lasso_reaches_its_known_optimum(pack, n_workers):
-    engine = Ray(n_workers=n_workers)
-    result = solve(lasso(), engine=engine, tol=1e-3, max_epochs=10**5, max_seconds=60)
+def test_more_workers_than_cores_reach_the_known_optimum(pack):
+    engine = Ray(n_workers=4)
+    result = solve(
+        lasso(), engine=engine, tol=1e-3, max_epochs=10**5, max_seconds=HANG_SECONDS
+    )
     assert result.converged
     assert -result.objective <= 22.827228
     assert -result.lower_bound >= 22.827208
@@ -112,28 +120,36 @@ def assert_optimum_of_fold_0(result):
     assert 8 < result.traffic.bytes_per_atom < 14  # 2 for the word, 1 a letter
 
 
-def test_ocr_comes_near_its_known_optimum(pack, data_home):
-    how = {"tol": 0.1, "max_epochs": 10**5, "max_seconds": 100}
-    result = solve(fold_0(), engine=pack, **how)
-    assert_optimum_of_fold_0(result)
-
-
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("n_workers", [2, 4])
 def test_ocr_reaches_its_known_optimum(pack, data_home, n_workers):
     problem = fold_0()
-    how = {"tol": 0.01, "max_epochs": 10**5, "max_seconds": 250}
+    how = {"tol": 0.01, "max_epochs": 10**5, "max_seconds": HANG_SECONDS}
     reference = solve(problem, rng=0, **how)
     result = solve(problem, engine=Ray(n_workers=n_workers), **how)
     assert_optimum_of_fold_0(result)
     assert_same_optimum(problem, result, reference)
 
 
-def test_plain_python_gains_from_it(pack):
-    problem = uncompiled()
-    how = {"tol": 1e-3, "max_epochs": 3000, "max_seconds": 30}
+def test_plain_python_runs_in_both_workers_at_once(pack, tmp_path):
+    """In each worker, one oracle call waits until another process is in one, too."""
+    ball, driver, folder = wolfpack.l2_ball(), os.getpid(), tmp_path
+
+    def minimise(params, i, gradient, atom):
+        if os.getpid() != driver and (folder / "flag").exists():
+            (folder / f"worker {os.getpid()}").touch()
+            end = time.monotonic() + HANG_SECONDS
+            while len([*folder.iterdir()]) < 3 and time.monotonic() < end:
+                time.sleep(0.01)
+        ball.minimise(params, i, gradient, atom)
+
+    def callback(event):  # first at a check: everything has begun
+        (folder / "flag").touch()
+
+    problem = uncompiled(feasible=ball._replace(minimise=minimise))
+    how = {"tol": 1e-3, "max_epochs": 3000, "callback": callback}
     result = solve(problem, engine=pack, **how)
+    assert len([*folder.glob("worker *")]) == 2
     assert result.converged
     assert_sound(problem, result.state)
 
@@ -160,10 +176,13 @@ def test_the_checkpoint_goes_on_elsewhere(pack, tmp_path):
     assert rest.trace[0].epoch >= 50
 
 
-@pytest.mark.parametrize("averaging", [False, True])
+@pytest.mark.parametrize(
+    "averaging", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_a_check_is_spread_over_the_workers(pack, monkeypatch, averaging):
-    problem, passes = sleepy(5000), []
+    problem, passes = sleepy(500), []
     bound = Fleet.bound
+    monkeypatch.setattr("wolfpack.engines.cluster.driver.ALONE_SECONDS", 0.0)
 
     def spy_on(self, exact, stop):
         passes.append(bound(self, exact, stop))
@@ -224,7 +243,9 @@ def test_data_may_stay_in_a_file(pack, tmp_path):
     np.save(path, rng.normal(size=(2000, 5, 200)) / 2000)  # 16 MB
     problem = from_file(path)
     assert len(pickle.dumps(problem)) < 500  # the path, and who reads it
-    result = solve(problem, engine=pack, tol=1e-3, max_epochs=100, max_seconds=60)
+    result = solve(
+        problem, engine=pack, tol=1e-3, max_epochs=100, max_seconds=HANG_SECONDS
+    )
     assert result.converged
     assert_sound(problem, result.state)
 
@@ -242,16 +263,13 @@ def test_data_may_stay_in_a_file(pack, tmp_path):
 def test_a_block_that_fails_on_a_worker_is_named(pack, tmp_path, kind, sentence):
     flag = tmp_path / "flag"
     problem = uncompiled(flag, kind)
-    begin = []
 
     def callback(event):  # first at a check, which the driver makes
-        begin.append(time.monotonic())
         flag.touch()
 
     with pytest.raises(OracleError, match=sentence) as caught:
         solve(problem, engine=pack, tol=0, max_epochs=np.inf, callback=callback,
-              max_seconds=60)  # fmt: skip
-    assert time.monotonic() - begin[0] < 10
+              max_seconds=HANG_SECONDS)  # fmt: skip
     assert caught.value.block == 7
     assert_sound(problem, caught.value.state)
     if kind == "raises":
@@ -263,10 +281,8 @@ def test_a_block_that_fails_on_a_worker_is_named(pack, tmp_path, kind, sentence)
 
 
 def test_an_address_where_nobody_is():
-    begin = time.monotonic()
     with pytest.raises(ConnectionError, match=r"nobody answers at 127\.0\.0\.1:1 "):
         connect.connect(ray, "127.0.0.1:1", None)
-    assert time.monotonic() - begin < 20
     for address in ("nowhere", "", ":6379", "here:", "10.0.0.1:99999", "10.0.0.1:²"):
         with pytest.raises(ValueError, match=r"must be like '10\.0\.0\.1:6379', not"):
             connect.connect(ray, address, None)
@@ -328,23 +344,22 @@ def test_another_address_than_that_of_this_process(pack):
 
 
 SILENT = """
-import socket, threading, time, wolfpack
+import socket, wolfpack
 door = socket.create_server(("127.0.0.1", 0))
 address = "127.0.0.1:%d" % door.getsockname()[1]
 problem = wolfpack.group_fused_lasso(wolfpack.make_piecewise(n=20, d=2)[0], alpha=0.5)
-begin = time.monotonic()
 try:
     wolfpack.solve(problem, engine=wolfpack.Ray(address=address))
 except ConnectionError as error:
-    print(time.monotonic() - begin < 25, str(error).startswith("cannot join"))
+    print(error)
 """
 
 
 @pytest.mark.slow
 def test_an_address_that_never_answers():
     done = subprocess.run([sys.executable, "-c", SILENT], capture_output=True,
-                          text=True, timeout=80)  # fmt: skip
-    assert "True True" in done.stdout, done.stderr
+                          text=True, timeout=HANG_SECONDS)  # fmt: skip
+    assert done.stdout.startswith("cannot join"), done.stderr
 
 
 def test_ray_is_missing():

@@ -17,12 +17,12 @@ import time
 from pathlib import Path
 
 import pytest
+from limits import HANG_SECONDS
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'wolfpack[ray]'")
 
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pipes of drivers
     pytest.mark.skipif(
         not hasattr(os, "geteuid") or os.geteuid() != 0 or not shutil.which("ip"),
@@ -78,7 +78,7 @@ class Hosts:
             command.append(f"--temp-dir={self.ray}")
         with (self.folder / f"host{i}.log").open("w") as log:
             process = self.start(i, *command, stdout=log, stderr=log)
-            assert process.wait(120) == 0, Path(log.name).read_text()
+            assert process.wait(HANG_SECONDS) == 0, Path(log.name).read_text()
 
     def cut(self, i):
         self._ip("-n", self.names[0], "link", "set", f"e{i}", "down")
@@ -132,9 +132,9 @@ class Watch:
             else:
                 self.lines.append(line.strip())
 
-    def wait(self, condition, seconds=90):
+    def wait(self, condition):
         """Wait for an event, and that calls are made meanwhile."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + HANG_SECONDS
         while not (self.rows and condition(*self.rows[-1])):
             assert time.monotonic() < end, (self.rows[-3:], self.lines)
             assert self.process.poll() is None, self.lines
@@ -178,7 +178,7 @@ def test_a_link_is_cut_and_a_host_is_lost(tmp_path, token):
         watch.wait(lambda live, calls, gap: live == 2)
         watch.go_on(5000)
         (tmp_path / "stop").touch()
-        assert watch.process.wait(60) == 0, watch.lines
+        assert watch.process.wait(HANG_SECONDS) == 0, watch.lines
         assert watch.lines[-1] == "STOPPED True"
     finally:
         hosts.close()
@@ -190,7 +190,7 @@ def test_an_open_cluster_of_two_hosts_is_refused(tmp_path):
         for i in (1, 2):
             hosts.start_ray(i)
         watch = drive(hosts, tmp_path / "stop")
-        assert watch.process.wait(90) != 0
+        assert watch.process.wait(HANG_SECONDS) != 0
         time.sleep(0.5)
         text = "\n".join(watch.lines)
         assert "this Ray cluster has 2 hosts and lets everybody in" in text
@@ -205,10 +205,8 @@ def test_a_wrong_token_is_refused_in_time(tmp_path, token):
     try:
         hosts.start_ray(1)
         Path(hosts.environment["RAY_AUTH_TOKEN_PATH"]).write_text("f" * 64)
-        begin = time.monotonic()
         watch = drive(hosts, tmp_path / "stop")
-        assert watch.process.wait(90) != 0
-        assert time.monotonic() - begin < 60  # with imports, on a busy machine
+        assert watch.process.wait(HANG_SECONDS) != 0
         time.sleep(0.5)
         assert "cannot join the Ray cluster at 10.77.0.1:6379" in "\n".join(watch.lines)
     finally:
@@ -242,10 +240,10 @@ def test_everything_may_be_encrypted(tmp_path, token):
         watch = drive(hosts, tmp_path / "stop")
         watch.wait(lambda live, calls, gap: live == 2 and gap < 1e-3)
         (tmp_path / "stop").touch()
-        assert watch.process.wait(60) == 0, watch.lines
+        assert watch.process.wait(HANG_SECONDS) == 0, watch.lines
         del hosts.environment["RAY_USE_TLS"]
         watch = drive(hosts, tmp_path / "stop")
-        assert watch.process.wait(90) != 0
+        assert watch.process.wait(HANG_SECONDS) != 0
         time.sleep(0.5)
         assert "cannot join the Ray cluster" in "\n".join(watch.lines)
     finally:

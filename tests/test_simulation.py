@@ -8,6 +8,7 @@ import pytest
 import spy
 from helpers import begin_run as begin
 from helpers import update
+from limits import HANG_SECONDS
 from test_serial import Chain, Lasso, Simplices, close
 
 import wolfpack
@@ -365,7 +366,7 @@ def test_the_same_seed_gives_the_same_bits(kind, monkeypatch):
     monkeypatch.setattr("wolfpack.run.journal.BEAT_SECONDS", 0.0)
     monkeypatch.setattr("wolfpack.run.schedule.SLICE_SECONDS", 1e-6)
     beats = []
-    same(first, solve(problem, rng=5, callback=beats.append, max_seconds=60, **how))
+    same(first, solve(problem, rng=5, callback=beats.append, **how))
     assert sum(not event.checked for event in beats) > 20
 
 
@@ -431,7 +432,8 @@ def test_a_block_that_fails_is_named(kind, sentence):
     engine = Delayed(workers=Workers(3))
     spy.set_fault(problem, kind, block=7, after=5)
     with pytest.raises(OracleError, match=sentence) as caught:
-        solve(problem, engine=engine, tol=0, max_epochs=np.inf, max_seconds=60, rng=0)
+        solve(problem, engine=engine, tol=0, max_epochs=np.inf, rng=0,
+              max_seconds=HANG_SECONDS)  # fmt: skip
     assert caught.value.block == 7
     assert caught.value.state.n_updates > 0
     spy.assert_sound(problem, caught.value.state)

@@ -5,13 +5,13 @@ import math
 import os
 import signal
 import threading
-import time
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers import random_chains
+from limits import HANG_SECONDS
 
 import wolfpack
 from wolfpack import OracleError, Status, solve
@@ -65,11 +65,13 @@ def test_it_stops_after_the_epochs(lasso, epochs, tau, updates):
     assert math.isfinite(result.gap)
 
 
-def test_it_stops_after_the_seconds(lasso):
+def test_it_stops_after_the_seconds(lasso, clock):
+    clock.is_late = lambda: clock.looks > 50
     how = {"tol": 0, "max_epochs": np.inf, "rng": 0, "check_every": 1e9}
-    result = solve(lasso, max_seconds=0.2, **how)
+    result = solve(lasso, max_seconds=1e5, **how)
     assert result.status is Status.TIME_LIMIT
-    assert result.n_updates > 1000
+    assert clock.looks < 70
+    assert result.n_updates > 0
     assert result.trace[-1].n_updates == result.n_updates
     at_once = solve(lasso, max_seconds=1e-9, **how)
     assert at_once.status is Status.TIME_LIMIT
@@ -86,18 +88,21 @@ def test_the_callback_stops_it(lasso):
 
 def test_ctrl_c_keeps_the_iterate(lasso):
     before = signal.getsignal(signal.SIGINT)
-    started = threading.Event()
+    begun = threading.Event()
 
     def press():
-        started.wait(60)
-        time.sleep(0.1)
+        begun.wait(HANG_SECONDS)
         os.kill(os.getpid(), signal.SIGINT)
+
+    def callback(event):
+        if event.row.n_updates > 0:
+            begun.set()
 
     thread = threading.Thread(target=press)
     thread.start()
     result = solve(
-        lasso, tol=0, max_epochs=np.inf, max_seconds=60, rng=0, check_every=1e9,
-        callback=lambda event: started.set(),
+        lasso, tol=0, max_epochs=np.inf, max_seconds=HANG_SECONDS, rng=0,
+        check_every=1e9, callback=callback,
     )  # fmt: skip
     thread.join()
     assert result.status is Status.INTERRUPTED
@@ -147,9 +152,12 @@ def test_the_handler_comes_back_after_an_error(lasso):
 
 def test_it_says_when_steps_no_longer_help(lasso):
     result = solve(lasso, step="exact", tol=0, max_epochs=10**6, rng=0)
-    assert result.status in (Status.STALLED, Status.CONVERGED)
+    assert result.status is Status.STALLED
     assert result.relative_gap < 1e-9
-    assert result.epochs < 10**5
+    *rows, last = result.trace
+    still = next(row for row in rows if row.objective <= last.objective)
+    assert last.epoch >= still.epoch + 30  # nothing was gained in 30 passes,
+    assert rows[-1].epoch < still.epoch + 30  # and it stopped as soon as that was seen
 
 
 def test_who_falls_back_to_a_checkpoint_is_not_idle():
@@ -221,11 +229,18 @@ def test_the_trace_is_consistent(name, averaging, request):
     assert all(row.gap_estimate > 0 for row in rows[1:])
 
 
-def test_the_estimate_is_near_the_gap(chain):
-    for sampling in ("uniform", "gap"):
-        result = solve(chain, tol=0, max_epochs=400, rng=0, sampling=sampling)
-        row = result.trace[-2]
-        assert 0.2 * row.gap < row.gap_estimate < 5 * row.gap
+@pytest.mark.parametrize(
+    ("sampling", "error"), [("uniform", 0.05), ("permutation", 1e-3), ("gap", 1e-3)]
+)
+def test_the_estimate_is_near_the_gap(chain, sampling, error):
+    how = {"tol": 0, "rng": 0, "sampling": sampling}
+    for row in solve(chain, max_epochs=400, **how).trace[1:]:
+        assert 0.4 * row.gap < row.gap_estimate < 2.5 * row.gap
+    # Where x hardly moves, only the draws of the blocks make a difference.
+    some = solve(chain, max_epochs=3, **how).state
+    how |= {"step": 1e-9, "check_every": 100, "start": some}
+    for row in solve(chain, max_epochs=403, **how).trace[1:]:
+        assert row.gap_estimate == pytest.approx(row.gap, rel=error)
 
 
 @pytest.mark.parametrize(
@@ -250,16 +265,21 @@ def test_checks_thin_out_by_default(lasso):
 
 def test_the_callback_sees_checks_and_signs_of_life(lasso):
     events = []
+
+    def callback(event):
+        events.append(event)
+        return not event.checked
+
     result = solve(
-        lasso, tol=0, max_epochs=np.inf, max_seconds=0.9, rng=0, check_every=1e9,
-        callback=events.append,
-    )  # fmt: skip
+        lasso, tol=0, max_epochs=np.inf, rng=0, check_every=1e9, callback=callback
+    )
+    assert result.status is Status.STOPPED
+    assert [event.checked for event in events] == [True, False, True]
     assert [event.row for event in events if event.checked] == result.trace
-    between = [event for event in events if not event.checked]
-    assert between
-    assert between[0].row.gap == result.trace[0].gap
-    assert between[0].row.n_updates > 0
-    assert between[0].row.gap_estimate > 0
+    between = events[1].row
+    assert between.gap == result.trace[0].gap
+    assert between.n_updates == result.n_updates > 0
+    assert between.gap_estimate > 0
     event = events[-1]
     assert event.relative_gap == result.relative_gap
     assert (event.tol, event.scale) == (0, lasso.scale)

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from limits import HANG_SECONDS
 
 import wolfpack
 from wolfpack import Status, delays
 from wolfpack.run.interrupt import AllOrNothing, Interrupt
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE, ROOT = Path(__file__).parent, Path(__file__).resolve().parents[2]
 
 
 def press(*_):
@@ -222,14 +223,15 @@ def test_a_record_of_another_shape_is_not_used(common, tmp_path, change):
 SCRIPT = """
 import os, signal, sys
 from pathlib import Path
-from wolfpack import _reproduce, cli
+from wolfpack import cli
+from wolfpack.cli import reproduce
 scripts = Path(sys.argv.pop(1))
-_reproduce.folder = lambda: scripts
+reproduce.folder = lambda: scripts
 cli.main()
 """
 FAKE = """
 import sys
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {folders!r}
 import test_interrupts as shared
 import _common
 
@@ -245,14 +247,15 @@ def test_reproduce_all_stops_there_with_130(tmp_path):
     for name in ("_common.py", "_files.py"):
         shutil.copy(ROOT / "experiments" / name, scripts)
     for name, cut in (("figa", False), ("figb", True), ("figc", False)):
-        text = FAKE.format(tests=str(Path(__file__).parent), name=name, cut=cut)
+        folders = [str(HERE), str(HERE.parent)]
+        text = FAKE.format(folders=folders, name=name, cut=cut)
         (scripts / f"{name}.py").write_text(text)
     paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, scripts, "reproduce", "all", "--out", out],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_SECONDS,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
     )
     assert done.returncode == 130, done.stderr

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import pytest
 import spy
+from limits import HANG_SECONDS
 
 from wolfpack import OracleError, Serial, Sync, Threads, solve
 
@@ -37,6 +38,6 @@ def test_only_contains_sees_it(engine):
     problem = dataclasses.replace(spy.make(), prepare=prepare, spread=spread)
     spy.set_fault(problem, spy.LEAVES, block=7, after=5)
     with pytest.raises(OracleError, match="outside the feasible set on block 7"):
-        solve(problem, engine=engine, tol=0, max_epochs=np.inf, max_seconds=60, rng=0,
-              check_every=1e9)  # fmt: skip
+        solve(problem, engine=engine, tol=0, max_epochs=np.inf, rng=0,
+              max_seconds=HANG_SECONDS, check_every=1e9)  # fmt: skip
     assert problem.data.fault[SEEN] == 0.0

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from limits import HANG_SECONDS
 from played import assert_sound, children, lasso
 
 from wolfpack import EngineError, Ray, Status, solve
@@ -18,12 +19,11 @@ from wolfpack.engines.cluster import connect, lease, watchdog
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wolfpack[ray]'")
 
 pytestmark = [
-    pytest.mark.timeout(200),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray's log files
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
-FOREVER = {"tol": 0, "max_epochs": np.inf, "max_seconds": 150}
+FOREVER = {"tol": 0, "max_epochs": np.inf, "max_seconds": HANG_SECONDS}
 
 
 # Who shuts down what, without Ray.
@@ -260,5 +260,5 @@ ray.shutdown()
 @pytest.mark.slow
 def test_an_open_cluster_is_refused_whatever_this_process_says():
     done = subprocess.run([sys.executable, "-c", OPEN], capture_output=True, text=True,
-                          timeout=150)  # fmt: skip
+                          timeout=HANG_SECONDS)  # fmt: skip
     assert "has 2 hosts and lets everybody in" in done.stdout, done.stderr

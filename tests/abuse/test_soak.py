@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from limits import HANG_SECONDS
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(900),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks in /proc"),
 ]
 
@@ -19,7 +19,7 @@ SLOW = ("--seconds", "3", "--faults", "slow", "--engines", "serial,batch")
 
 def soak(*options):
     command = [sys.executable, str(SOAK), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=800)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS)
 
 
 def test_twenty_seconds_of_faults():

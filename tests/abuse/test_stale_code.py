@@ -49,7 +49,7 @@ def processes(tmp_path_factory):
     return [run(folder, *constants) for constants in (("2", "7"), ("7",), ("2",))]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*kinds.KINDS, *kinds.LAST])
 def test_no_process_meets_the_code_of_another_constant(processes, kind):
     for found in processes:
@@ -60,7 +60,7 @@ def test_no_process_meets_the_code_of_another_constant(processes, kind):
                 assert bool(opaque) == (kind in kinds.OPAQUE)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*kinds.KINDS, *kinds.LAST])
 def test_what_can_be_hashed_is_found_again_and_nothing_else(processes, kind):
     _, hits, _ = processes[2][kind, 2.0]  # as the session had it at first

@@ -120,7 +120,7 @@ class BlockCheck:
             there,
             score + here,
             "score of s is {}, but those of x and s - x sum to {}",
-            abs(here) + abs(score),
+            size=abs(score) + abs(here),
         )
         images = [self.image(one) for one in (atom, point, move)]
         sums = [images[1][k] + images[2][k] for k in (0, 1)]
@@ -210,9 +210,9 @@ class BlockCheck:
     def agree(self, one: float, two: float, sentence: str, size: float = 0.0) -> None:
         """Refuse two numbers that should be the same and are not.
 
-        `size`: that of the numbers whose difference they are, which rounding follows.
+        `size` is that of the parts they are sums of: large parts leave rounding.
         """
-        size = 1e-12 + abs(one) + abs(two) + size
+        size += 1e-12 + abs(one) + abs(two)
         if abs(one - two) > self.precise * size + 1e-9:
             text = sentence.format(f"{one:.8g}", f"{two:.8g}")
             raise ProblemError(f"On block {self.i} {text}; they must be equal.")
