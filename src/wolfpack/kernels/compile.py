@@ -11,7 +11,6 @@ from typing import Any
 
 import numba
 import numba.extending
-from numba.core.compiler import Compiler
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 
@@ -26,23 +25,6 @@ _OPTIONS = {
     "fastmath": FASTMATH,
 }
 _INNER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-
-
-class Unoptimised(Compiler):
-    """Compile a function that its callers take in: the optimiser runs on these.
-
-    To optimise it on every level of the calls as well took a fifth of all time.
-    """
-
-    def __init__(self, typingctx, targetctx, library, *rest) -> None:
-        if library is None:
-            library = targetctx.codegen().create_library("inner")
-            library._optimize_final_module = _leave_as_it_is
-        super().__init__(typingctx, targetctx, library, *rest)
-
-
-def _leave_as_it_is() -> None:
-    """Do what `Unoptimised` wants."""
 
 
 class Inner(CPUDispatcher):
@@ -77,7 +59,7 @@ def glue(function: Callable) -> Any:
 
 def _make_inner(function: Callable, options: dict[str, Any]) -> Any:
     options = {"nopython": True, **_INNER, **options}
-    return Inner(function, targetoptions=options, pipeline_class=Unoptimised)
+    return Inner(function, targetoptions=options)
 
 
 def entry(function: Callable) -> Any:

@@ -22,7 +22,6 @@ from numba.core.registry import CPUDispatcher
 from numba.np.ufunc.dufunc import DUFunc
 
 from wolfpack.kernels.bytecode import attributes_of, globals_of
-from wolfpack.kernels.compile import Unoptimised
 from wolfpack.kernels.fingerprint import Fingerprint
 from wolfpack.kernels.overloads import foreign_overloads, is_ours
 
@@ -137,8 +136,7 @@ class Snapshot:
         if origin is not None and not self._checked:
             self.digest.text("bound", origin)
             return value
-        pipeline = value._compiler.pipeline_class
-        if pipeline not in (Compiler, Unoptimised):
+        if value._compiler.pipeline_class is not Compiler:
             return self._keep(value, where)
         options = dict(value.targetoptions)
         declared = () if value._can_compile else tuple(value.nopython_signatures)
@@ -147,15 +145,10 @@ class Snapshot:
         kind: Any = type(value)
         if self._checked:
             options = {k: v for k, v in options.items() if k not in _WRAPPERS}
-            options["boundscheck"], kind, pipeline = True, CPUDispatcher, Compiler
+            options["boundscheck"], kind = True, CPUDispatcher
         copy, fill = self._function(value.py_func)
         kind = Signed if declared else kind
-        made = kind(
-            copy,
-            locals=dict(value.locals),
-            targetoptions=options,
-            pipeline_class=pipeline,
-        )
+        made = kind(copy, locals=dict(value.locals), targetoptions=options)
         if declared:
             made.declared = declared
         self._open.append(len(self._met))

@@ -214,10 +214,7 @@ def _native(value: Any, space: dict[str, Any], name: str, key: str, keep: bool) 
     # Machine code from disk and of this process is linked by names: no other function
     # may have this one.
     function.__qualname__ = f"{short}_{function.__name__}_{key}"
-    pipeline = value._compiler.pipeline_class
-    made = type(value)(
-        function, targetoptions=value.targetoptions, pipeline_class=pipeline
-    )
+    made = type(value)(function, targetoptions=value.targetoptions)
     made.origin = f"{key} {short} {name}"
     if keep and getattr(value, "is_entry", False):
         made._cache = LoopCache(key, f"{short}.{name}")

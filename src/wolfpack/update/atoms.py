@@ -5,7 +5,7 @@ what falls below `NEGLIGIBLE` goes to the atom that the step moved towards. A dr
 the same atoms in the same places, and weights of its own; blending puts both together.
 """
 
-from wolfpack.kernels.compile import jit
+from wolfpack.kernels.compile import glue, jit
 from wolfpack.kernels.slots import add, contains, score
 from wolfpack.update.pool import (
     SPARE,
@@ -35,7 +35,7 @@ __all__ = [
 NEGLIGIBLE = 1e-10
 
 
-@jit
+@glue
 def has_room(blocks, batch_size):
     """Return whether `batch_size` lists can double and still fit the pool."""
     top = blocks.top[0]
@@ -46,13 +46,13 @@ def has_room(blocks, batch_size):
     )
 
 
-@jit
+@glue
 def is_full(blocks, i):
     """Return whether the list of block i would have to grow for one more atom."""
     return blocks.place[i].count == blocks.place[i].room
 
 
-@jit
+@glue
 def get_atom(blocks, i, b):
     """Return atom b of block i as a view."""
     size = blocks.place[i].length
@@ -60,13 +60,13 @@ def get_atom(blocks, i, b):
     return blocks.atoms[begin : begin + size]
 
 
-@jit
+@glue
 def trim(blocks, i, atom):
     """Return the part of a scratch atom that block i fills; it may be read beyond."""
     return atom[: blocks.place[i].length]
 
 
-@jit
+@glue
 def read_point(blocks, i, atom):
     """Never called: a minimiser over a block needs the vector store."""
 

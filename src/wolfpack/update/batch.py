@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfpack.kernels.compile import glue, jit
+from wolfpack.kernels.compile import glue
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import move, spread
 from wolfpack.update.direction import Direction, write
@@ -78,7 +78,7 @@ def take_step(shared, blocks, average, batch, count, rows, gamma, k):
         move(blocks, batch.chosen[j], batch.atoms[j], gamma * batch.shares[j])
 
 
-@jit
+@glue
 def weigh(gamma, k):
     """Return the weight of a move in the average of the iterates; see `State`."""
     return 0.5 * gamma * k * (k + 1.0)

@@ -58,7 +58,7 @@ def fused_sum(one, two):
     return one + two
 
 
-@jit
+@glue
 def meet_rows(data, i, direction, n_rows, stamp, work):
     """Add the rows of v that block i touches, each once; return how many there are."""
     rows, stamps = direction.rows, direction.stamps

@@ -59,7 +59,7 @@ def search(data, shared, direction, rows, linear, bend, is_known):
     return gamma, -at_zero, -at_zero / gamma if gamma > 0.0 else 0.0
 
 
-@jit
+@glue
 def open_loop(n, tau, k):
     """Return the step of update k = 0, 1, ... (Algorithm 1, line 2; clipped).
 
@@ -68,7 +68,7 @@ def open_loop(n, tau, k):
     return min(1.0, 2.0 * n * tau / (tau * tau * k + 2.0 * n))
 
 
-@jit
+@glue
 def closed_form(gap, curvature):
     """Return the minimiser over [0, 1] of -gamma gap + gamma^2 curvature / 2."""
     if not gap > 0.0:

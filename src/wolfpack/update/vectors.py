@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfpack.kernels.compile import jit
+from wolfpack.kernels.compile import glue, jit
 from wolfpack.kernels.slots import add, contains, score
 
 
@@ -61,25 +61,25 @@ def make_draft(blocks: Vectors) -> Vectors:
     return create(np.empty_like(blocks.points), None, 1)
 
 
-@jit
+@glue
 def is_full(blocks, i):
     """Return whether x_(i) needs more room: never."""
     return False
 
 
-@jit
+@glue
 def has_room(blocks, batch_size):
     """Return whether an update of `batch_size` blocks fits: always."""
     return True
 
 
-@jit
+@glue
 def trim(blocks, i, atom):
     """Return the part of a scratch atom that block i fills: all of it."""
     return atom
 
 
-@jit
+@glue
 def read_point(blocks, i, atom):
     """Write x_(i) into `atom`."""
     for j in range(atom.size):

@@ -6,7 +6,7 @@ stored. Every engine finds its atoms here, so what is no point of M_i is met her
 
 import numpy as np
 
-from wolfpack.kernels.compile import glue, jit
+from wolfpack.kernels.compile import glue
 from wolfpack.kernels.slots import (
     HAS_CONTAINS,
     HAS_MINIMISER,
@@ -58,7 +58,7 @@ def visit(data, shared, blocks, i, scratch, work, exact, repeats):
     return atom, gap, Exit.DONE if is_finite(gap) else Exit.NOT_A_NUMBER
 
 
-@jit
+@glue
 def is_finite(number):
     """Return whether a number is neither NaN nor infinite."""
     return abs(number) < np.inf
