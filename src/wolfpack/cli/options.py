@@ -4,16 +4,18 @@ import tempfile
 from pathlib import Path
 
 from wolfpack.cli.console import fail
+from wolfpack.update.steps import RULES
 
 
 def read_step(text: str) -> str | float | None:
     """Read the name of a rule, or a number."""
-    if not text or text in ("line", "open-loop", "exact"):
+    if not text or text in RULES:
         return text or None
     try:
         return float(text)
     except ValueError:
-        fail(f"--step must be line, open-loop, exact or a number, not {text!r}.")
+        rules = ", ".join(RULES)
+        fail(f"--step must be {rules} or a number, not {text!r}.")
 
 
 def read_folds(text: str) -> list[int] | None:

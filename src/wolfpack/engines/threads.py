@@ -21,6 +21,7 @@ from wolfpack.engines.shared_memory.tuning import SIZES, Tuner
 from wolfpack.kernels.memory import zeros
 from wolfpack.update.inbox import Inbox
 from wolfpack.update.plan import Exit
+from wolfpack.update.steps import CONSTANT, LINE
 
 MODES = ("merge", "server", "lock-free")
 # Where an automatic batch starts: with as many blocks in flight as most problems bear,
@@ -147,10 +148,10 @@ class Threads(Engine):
                 f"averaging needs one who sees every update, and mode={self.mode!r} "
                 "has nobody; use mode='server', Sync() or Serial()."
             )
-        if self.mode == "merge" and options.step == "open-loop":
+        if self.mode == "merge" and options.plan.rule not in (LINE, CONSTANT):
             raise ValueError(
                 "mode='merge' searches along each merge; use step='line', or "
-                "mode='server' or 'lock-free' for step='open-loop'."
+                f"mode='server' or 'lock-free' for step={options.step!r}."
             )
         if self.line_search == "workers" and problem.curvature is None:
             raise ValueError(

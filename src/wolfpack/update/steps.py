@@ -15,7 +15,7 @@ from wolfpack.kernels.slots import HAS_CURVATURE, QUADRATIC, curvature, slope
 
 OPEN_LOOP, LINE, CONSTANT = 0, 1, 2
 # What `solve` calls them; a number is CONSTANT, and "exact" searches elsewhere.
-RULES = {"line": LINE, "exact": LINE, "open-loop": OPEN_LOOP}
+RULES = {"line": LINE, "open-loop": OPEN_LOOP, "exact": LINE}
 
 
 @glue
