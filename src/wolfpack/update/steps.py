@@ -14,7 +14,8 @@ from wolfpack.kernels.compile import glue, jit
 from wolfpack.kernels.slots import HAS_CURVATURE, QUADRATIC, curvature, slope
 
 OPEN_LOOP, LINE, CONSTANT = 0, 1, 2
-# What `solve` calls them; a number is CONSTANT, and "exact" searches elsewhere.
+# Their names in `solve`, where a number is CONSTANT. "exact" is a line search towards
+# the minimiser of the block.
 RULES = {"line": LINE, "exact": LINE, "open-loop": OPEN_LOOP}
 
 
@@ -49,13 +50,14 @@ def jointly(data, shared, direction, rows, linear, plan, tau, k, wants_slope):
 def search(data, shared, direction, rows, linear, bend, is_known):
     """Return gamma, the rate -f' at which f falls at 0, and the curvature.
 
-    Where the curvature `bend` is known, one slope settles gamma.
+    Where the curvature `bend` is known, one slope gives gamma.
     """
     if is_known:
         fall = -slope(data, shared, direction, rows, 0.0) - linear
         return closed_form(fall, bend), fall, bend
     gamma, at_zero = line_search(data, shared, direction, rows, linear)
-    # Where gamma < 1 the slope vanishes there; at 1 the curvature is at most this.
+    # At gamma < 1 the slope is zero, which gives the mean curvature up to there; at
+    # gamma = 1 this is an upper bound.
     return gamma, -at_zero, -at_zero / gamma if gamma > 0.0 else 0.0
 
 
@@ -80,8 +82,8 @@ def closed_form(gap, curvature):
 def line_search(data, shared, direction, rows, linear):
     """Return (gamma, slope at 0) along `direction`; `linear` is <c, d>.
 
-    Two slopes settle a quadratic g. Otherwise the root of the slope is found by the
-    Illinois variant of the secant rule, which keeps it bracketed, and by halving
+    Two slopes give gamma for a quadratic g. Otherwise the root of the slope is found by
+    the Illinois variant of the secant rule, which keeps it bracketed, and by halving
     where three such steps did not halve the bracket.
     """
     at_zero = slope(data, shared, direction, rows, 0.0) + linear
