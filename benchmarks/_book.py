@@ -1,4 +1,4 @@
-"""The table that a benchmark fills: printed row by row, and kept in a file at once."""
+"""The table that a benchmark fills: each row is printed, and written to a file."""
 
 import csv
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def say(text: str) -> None:
-    """Print at once."""
+    """Print a line, and flush it."""
     print(text, flush=True)
 
 

@@ -24,8 +24,9 @@ _sleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 def asleep(n: int, microseconds: int, folder: str = ""):
     """Return a group fused lasso of n blocks whose oracle sleeps before it answers.
 
-    Of the processes that make it again, the first one to find `folder` is SLOWER times
-    slower. Sleeping workers leave the cores to what is measured: messages.
+    With a `folder`, in which a file tells the others, the first process that makes the
+    problem is SLOWER times slower. Sleeping workers leave the cores to what is
+    measured: messages.
     """
     if folder:
         try:
@@ -51,12 +52,12 @@ def asleep(n: int, microseconds: int, folder: str = ""):
 
 
 def with_straggler(n: int, microseconds: int, folder: str):
-    """Return the problem, of which one process to come is slow."""
+    """Return a problem that is slow in one of the processes that unpickle it."""
     return asleep(n, microseconds).made_by(asleep, n, microseconds, folder)
 
 
 class Clock:
-    """A callback: when how many oracle calls were made, between the checks."""
+    """A callback that notes time and number of oracle calls between the checks."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[float, int]] = []
@@ -66,13 +67,13 @@ class Clock:
             self.seen.append((time.monotonic(), event.row.n_oracle_calls))
 
     def calls_per_second(self) -> float:
-        """Return the rate from the first look to the last."""
+        """Return the oracle calls a second from the first note to the last."""
         (begin, few), (end, many) = self.seen[0], self.seen[-1]
         return (many - few) / (end - begin)
 
 
 def run_for(problem, engine, seconds: float, **how):
-    """Run for so long; return the result and the oracle calls a second."""
+    """Run for some seconds; return the result and the oracle calls a second."""
     clock = Clock()
     result = wolfpack.solve(
         problem, engine=engine, tol=0, max_epochs=np.inf, max_seconds=seconds,

@@ -57,7 +57,7 @@ RACE = (
 
 
 def machine() -> dict[str, object]:
-    """Return what a reader must know about where the numbers come from."""
+    """Return the facts about the machine that the numbers come from."""
     model = platform.processor()
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -122,7 +122,7 @@ def time_to_gap(problem, engine, batch_size, tol, seconds, n_seeds=1):
 
 
 def run_for(problem, engine, batch_size, seconds):
-    """Make steps for so long, and no check but the first and the last."""
+    """Make steps for some seconds, with no check but the first and the last."""
     return wolfpack.solve(
         problem,
         engine=engine,
@@ -144,7 +144,7 @@ APART = {
 
 
 def rates_apart(case: str, count: int, seconds: float) -> list[float]:
-    """Return the steps per second of so many `Serial` at once that share nothing."""
+    """Return the steps per second of several `Serial` processes at once."""
     context = multiprocessing.get_context("spawn")
     rates, together = context.Queue(), context.Barrier(count)
     arguments = (case, seconds, together, rates)
@@ -168,7 +168,7 @@ def _apart(case: str, seconds: float, together, rates) -> None:
 
 
 class Optimum(NamedTuple):
-    """A problem, its minimum as far as an independent solver knows it, and a goal."""
+    """A problem, its minimum by an independent solver, and a goal."""
 
     case: str
     problem: wolfpack.Problem
@@ -190,7 +190,7 @@ def speech(n: int) -> wolfpack.Problem:
 
 
 def wide(n: int) -> wolfpack.Problem:
-    """Return that of long chains with 200 sparse features: v has 65 kB."""
+    """Return the SVM of long chains with 200 sparse features: v has 65 kB."""
     data = make_chains(n)
     return wolfpack.chain_ssvm(data.X, data.y, alpha=3000 / n, n_labels=50)
 

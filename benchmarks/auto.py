@@ -82,7 +82,7 @@ def rows(case: str, engine, runs):
     fixed = [found[0] for tau, found in medians.items() if tau != "auto"]
     best = min(fixed, default=math.nan)
     if math.isinf(best):
-        best = math.nan  # nobody arrived: there is nothing to compare with
+        best = math.nan  # no fixed tau reached the gap
     for tau, (seconds, passes) in medians.items():
         yield {
             "case": case, "mode": engine.mode, "workers": engine.size,

@@ -82,7 +82,7 @@ def steep_value(x, target):
 
 
 def simplices(steep):
-    # The check of an older commit takes rounding in larger numbers for a mistake.
+    # With larger numbers the check of an older commit would refuse the rounding.
     x0 = np.full((30, 4), 0.25) if steep else np.tile(np.eye(4)[0], (30, 1))
     target = np.array([4.0, 9.0, 2.0, 15.0])
     functions = (steep_gradient, steep_value) if steep else (gradient, value)

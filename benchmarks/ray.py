@@ -19,7 +19,7 @@ facts are in ray_machine.json beside it. Takes about 4 minutes.
 
 import sys
 
-sys.path.append(sys.path.pop(0))  # this file is not the `ray` that others mean
+sys.path.append(sys.path.pop(0))  # so that `import ray` does not find this file
 
 import argparse
 import statistics
@@ -43,8 +43,9 @@ COLUMNS = {
     "server_ms": ">9.3f", "bytes_per_atom": ">14.1f", "delay": ">7.1f",
     "seconds_per_pass": ">16.4f", "threads": ">8.4f", "ratio": ">6.3f",
 }  # fmt: skip
-MESSAGE_SECONDS = 5e-4  # on its way
-# Of the server; `messages` finds 0.32 to 0.39 ms for the one thread that takes them.
+MESSAGE_SECONDS = 5e-4  # that a message is in flight
+# That a message costs the server; the section `messages` finds 0.32 to 0.39 ms for
+# the thread that takes them.
 SERVER_SECONDS = 4.5e-4
 
 

@@ -66,7 +66,7 @@ class Race(NamedTuple):
     tol: float
     repeats: tuple[int, int] = (1, 1)
     blocks: tuple[int, ...] = ()  # tried beside the automatic number
-    from_workers: int = 2  # by at least so many workers
+    from_workers: int = 2  # the least number of workers that try them
     n_seeds: int = 1
 
     def entrants(self, workers):
@@ -74,7 +74,7 @@ class Race(NamedTuple):
         if self.repeats == (1, 1):
             yield Serial(), 1, None
         yield Threads(1, oracle_repeats=self.repeats), 1, None
-        for T in reversed(workers):  # where time is short, the few are left out
+        for T in reversed(workers):  # where time is short, small T are left out
             engine = Threads(T, oracle_repeats=self.repeats)
             for B in (None, *self.blocks) if T > 1 else ():
                 if B is None or self.from_workers <= T:
@@ -87,7 +87,7 @@ def race(book, budget, problem, workers, rules: Race) -> None:
     for engine, T, B in rules.entrants(workers):
         if budget.is_spent():
             break
-        # Whoever is slower than one thread need not arrive.
+        # A run that is slower than one thread is cut off.
         limit = min(budget.left if wall[1] else budget.left / 2, 1.5 * wall[0])
         batch = B and min(T * B, problem.n_blocks)
         goal = (rules.tol, limit, rules.n_seeds)
@@ -238,8 +238,8 @@ def run_apart(book, workers, fast, seconds) -> None:
 def play(book, budget, problem, cases, T, spell) -> None:
     """Time a pass of workers that lose what they solved, each with its probability.
 
-    The first case is the yardstick. A reported update counts, whoever made it: `ideal`
-    is T / sum(p), `slowest` is 1 / min(p), where everybody waits for that worker.
+    The first case is the yardstick. `ideal` is T / sum(p): each reported update counts,
+    from any worker. `slowest` is 1 / min(p): all workers wait for the slowest.
     """
     whole, worst = {}, {}
     for case, p in cases.items():
@@ -370,7 +370,7 @@ def main() -> None:
             SECTIONS[name](book, workers, options.fast, seconds)
         except DatasetError as error:
             say(f"\n{name}: left out, {error}")
-        except Exception:  # the other sections may still be of use
+        except Exception:  # go on with the other sections
             traceback.print_exc()
             book.headline(f"{name} FAILED, see above")
         say(f"({time.perf_counter() - begin:.0f} s, compiling included)")

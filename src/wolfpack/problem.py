@@ -6,7 +6,8 @@ Every problem has the form
 
 and a problem says four things about it: how to minimise a linear function over M_i
 (`oracle`, `score`), what an atom adds to v (`add`), and g along a line (`slope`,
-`value`). How x_(i) is kept, and who calls these functions when, is not its business.
+`value`). How x_(i) is stored, and when an engine calls these functions, it does not
+know.
 """
 
 import functools
@@ -66,8 +67,8 @@ class Problem:
     ----------
     oracle : function (data, shared, i, atom, work) -> float
         Writes argmin over M_i of <s, grad_i f(x)> into `atom`, returns the minimum.
-        Other workers may change `shared` while it reads: in threads, read a number
-        twice and it may be another one.
+        With threads, other workers may change `shared` while the oracle reads it, so a
+        number that is read twice may differ.
     score : function (data, shared, i, atom) -> float
         <s, grad_i f(x)> of any point of block i; linear in s.
     add : function (data, i, atom, scale, out) -> float
@@ -75,7 +76,7 @@ class Problem:
         called with differences s - x_(i), too: no entry may be skipped for its sign.
     slope : function (data, shared, direction, rows, gamma) -> float
         d/dgamma g(v + gamma direction). `rows` are the rows where `direction` is not
-        zero; where v is small they are all of them.
+        zero; without `touched` they are all rows.
     value : function (data, shared) -> float, optional
         g(v). Without it the objective is unknown (NaN); the gap is not.
     data : tuple of arrays and numbers
@@ -89,8 +90,8 @@ class Problem:
         Chooses the store of weighted atoms: block i starts with the atom
         `start[offsets[i]:offsets[i + 1]]`. Without it x_(i) is kept as a vector.
     atom_room : int
-        Entries that memory for an atom has at least, for functions that read beyond the
-        end of a short one.
+        The least number of entries in the memory of an atom, for functions that read
+        beyond the end of a short atom.
     contains : function (data, i, atom) -> bool, optional
         Whether `atom` lies in M_i; called after each oracle call.
     minimiser : function (data, shared, i, atom, work), optional
@@ -110,7 +111,7 @@ class Problem:
         What `tol` is relative to: about the size of the optimal value.
     constants : function (problem) -> theory.Constants or None, optional
         The exact B and mu of the paper; None where this problem has none in closed
-        form. `theory.measure_constants` samples them where nothing is said.
+        form. `theory.measure_constants` samples them where they are not given.
     finish : function (shared) -> Any, optional
         Turns v into what a person wants. Default: x itself for vectors, v for atoms.
     name : str
@@ -151,27 +152,27 @@ class Problem:
     trusted: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Make the type of `data` one that every process knows, if it is compiled."""
+        """Give compiled functions a `data` whose type every process knows."""
         given = (getattr(self, name) for name in REQUIRED + OPTIONAL)
         if all(one is None or is_compiled(one) for one in given):
             object.__setattr__(self, "data", canonical(self.data))
 
     def made_by(self, function: Callable, *args: Any) -> "Problem":
-        """Remember how to make it again; that is what a pickle of it holds.
+        """Note the call that makes this problem; a pickle holds that call alone.
 
-        Functions that are compiled for one problem, and small ones without a name, do
-        not travel. A changed copy (`dataclasses.replace`) remembers nothing.
+        Functions that are compiled for one problem, and lambdas, cannot be pickled. A
+        changed copy (`dataclasses.replace`) has no such note.
         """
         object.__setattr__(self, "_recipe", (function, args))
         return self
 
     def __reduce__(self) -> Any:
-        """Return how to make it in another process."""
+        """Return how another process makes the problem."""
         recipe = getattr(self, "_recipe", None)
         return recipe or super().__reduce__()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields alone: loops belong to this process."""
+        """Return the fields without the loops, which belong to this process."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @property
@@ -195,7 +196,7 @@ class Problem:
 
     @property
     def store(self) -> ModuleType:
-        """The module that keeps x_(i): `update.atoms` or `update.vectors`."""
+        """The module that stores x_(i): `update.atoms` or `update.vectors`."""
         return vectors if self.offsets is None else atoms
 
     @functools.cached_property
@@ -208,10 +209,10 @@ class Problem:
     def kernels(self, loops: Sequence[ModuleType] = ()) -> Loops:
         """Return loops, compiled for this problem or ready to be.
 
-        Those of `update.gap`, which certify, and of the modules that an engine names in
-        `loops`. Compiled functions are read anew each time: a constant may have changed
-        since. Plain Python functions are called as they are, by loops of this problem
-        alone.
+        They are the loops of `update.gap`, which certify, and those of the modules that
+        an engine names in `loops`. Compiled functions are read anew each time, because
+        a constant that they use may have changed. Plain Python functions are called as
+        they are, by loops of this problem alone.
         """
         kept = self.__dict__.setdefault("_loops", {})
         wanted = (gap, *loops)

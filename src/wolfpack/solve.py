@@ -47,7 +47,7 @@ def solve(
     problem : Problem
         What to minimise.
     engine : Engine, optional
-        Who runs it: `Serial`, `Threads`, `Sync`, `Delayed`, `Ray`, or one of your own
+        How to run it: `Serial`, `Threads`, `Sync`, `Delayed`, `Ray`, or one of your own
         (`wolfpack.engines.base`). Default: `Serial()`; `Threads()` uses all cores.
     batch_size : int, "auto" or None
         Blocks per update, tau in the paper: 1 is BCFW, n batch Frank-Wolfe. Both "auto"
@@ -68,9 +68,9 @@ def solve(
     tol : float
         Stop when gap <= tol * problem.scale.
     max_epochs : float
-        Stop after so many passes, n oracle calls each, those of `start` included.
+        Stop after this many passes, n oracle calls each, those of `start` included.
     max_seconds : float, optional
-        Stop after so many seconds of this call, those of the compiler not counted.
+        Stop after this many seconds of this call; the compiler's time does not count.
     check_every : float, optional
         Epochs between two exact certificates, each of which costs one call of the
         oracle per block. Default: each epoch at first, then when the epochs have
@@ -79,7 +79,7 @@ def solve(
         Called after each check, and a few times a second between checks; returning
         True stops the run.
     start : State, optional
-        Go on from there: `result.state`, or `State.load(path)`.
+        Where to go on from: `result.state`, or `State.load(path)`.
     rng : numpy Generator or int, optional
         The source of randomness. The same seed gives the same bits with `Serial`,
         `Sync` and `Delayed`, and not with `Threads` and `Ray`, whose workers meet by
@@ -141,7 +141,7 @@ def solve(
 
 
 def _check(problem: Problem) -> float:
-    """Try the functions; return how long that took, the compiler's time not counted."""
+    """Try the functions; return the seconds it took, without the compiler's time."""
     compiling, begin = [], time.perf_counter()
     hold = Held() if problem.kernels().compiled else contextlib.nullcontext()
     with hold, install_timer("numba:compile", compiling.append):
@@ -212,7 +212,7 @@ def _validate(
 
 
 def _generator(rng: np.random.Generator | int | None) -> np.random.Generator:
-    """Return a generator of the run's own, drawn from the user's if one is given."""
+    """Return a new generator for the run, seeded by the user's if one is given."""
     if isinstance(rng, np.random.Generator):
         rng = int(rng.integers(2**63))
     try:

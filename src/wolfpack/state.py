@@ -31,7 +31,8 @@ from wolfpack.problem import Problem
 from wolfpack.update import sampling
 from wolfpack.update.plan import make_progress
 
-# A v further than this from that of x, in parts of both, was not made by rounding.
+# A v that differs from v0 + A x by more than this, relative to their size, does not
+# come from rounding.
 MOST_DRIFT = 0.01
 
 
@@ -72,7 +73,7 @@ class State:
     sampler: sampling.Sampler
     rng: np.random.Generator
     progress: Any  # a record, see `update.plan.PROGRESS`
-    from_file: bool = field(default=False, repr=False)  # so it may hold anything
+    from_file: bool = field(default=False, repr=False)  # then it may hold anything
 
     @property
     def n_updates(self) -> int:
@@ -118,7 +119,7 @@ class State:
 
     @classmethod
     def resume(cls, problem: Problem, start: "State", options, rng) -> "State":
-        """Go on from `start`, whose arrays are copied, not used.
+        """Go on from `start`, whose arrays are copied and stay as they are.
 
         The same problem goes on bit for bit. Another problem with the same blocks (a
         new regularisation, say) takes the point x over and starts its count anew.
@@ -160,10 +161,10 @@ class State:
         return state
 
     def _settle(self, problem: Problem) -> None:
-        """Make v and the sampler anew where a file has others than x and the gaps.
+        """Rebuild v, and the sampler's tree, where they do not fit x and the gaps.
 
-        What they are changes no certificate, but a wrong v would mislead the next steps
-        and a wrong tree would leave blocks out.
+        They change no certificate, but a wrong v would mislead the next steps, and a
+        wrong tree would leave blocks out.
         """
         exact, norm = _image(problem, self.blocks), np.linalg.norm
         _refuse_overflow(problem, exact)
@@ -246,9 +247,9 @@ def _check_point(problem: Problem, blocks: Any, start: State) -> None:
     """Refuse a point outside the feasible set: a compiled loop would trust it.
 
     A file may hold anything, and an atom of another problem may not exist in this one.
-    Where no trusted `contains` tells, the problem's functions try each atom with bounds
-    checking on, which costs a second or two to compile. Vectors are no indices: there
-    any `contains` will do.
+    Without a trusted `contains`, the problem's functions try each atom with bounds
+    checking on, which costs a second or two to compile. The entries of a vector are no
+    indices, so any `contains` is enough for vectors.
     """
     has_contains, is_vector = problem.contains is not None, problem.offsets is None
     if start.from_file:

@@ -61,14 +61,14 @@ class Session(ABC):
     reads them anew each time.
     """
 
-    # The most blocks that may be on their way at once: after Exit.GROW the store makes
+    # The most blocks that may be in flight at once: after Exit.GROW the store makes
     # room for the atoms of that many.
     in_flight: int = 1
-    # How it goes, for callbacks.
+    # The numbers of this moment, for callbacks.
     live: "Live | None" = None
     # The simulated seconds so far, where time is simulated.
     clock: float | None = None
-    # The passes that may gain nothing, beyond the usual ones, before a run has stalled.
+    # The passes that may gain nothing before a run has stalled, beyond the usual ones.
     patience: float = 0.0
     # The pass at which x last fell back to a checkpoint: gains before it do not count.
     restarted_at: float = -1.0
@@ -79,7 +79,7 @@ class Session(ABC):
     def warm_up(self, run: "Run") -> None:
         """Load or compile what `advance` will call, and move nothing.
 
-        It is not called where the problem's functions are plain Python.
+        The run does not call it where the problem's functions are plain Python.
         """
 
     def open(self, run: "Run") -> None:
@@ -113,7 +113,7 @@ class Session(ABC):
         return {}
 
     def close(self) -> None:
-        """Stop all that was started, also where `open` failed half-way."""
+        """Stop all that `open` started, also where it failed half-way."""
 
 
 class Engine(ABC):

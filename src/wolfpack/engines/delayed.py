@@ -1,8 +1,9 @@
 """What delay does to convergence, exactly and reproducibly: updates that come late.
 
-Two ways. With a distribution of delays, every update is computed from the iterate of so
-many updates ago (section 4.4 of the paper; the loop is in `backlog`). With workers in
-simulated time, delays follow from how fast these are (Algorithm 1; `simulation`).
+There are two ways. With a distribution, the delay of each update is drawn, and the
+update is computed from the iterate of that many updates ago (section 4.4 of the paper;
+the loop is in `backlog`). With workers in simulated time, delays follow from how fast
+the workers are (Algorithm 1; the loop is in `simulation`).
 """
 
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class Delayed(Engine):
     """Updates that come late, by a distribution or from simulated workers.
 
     One thread, and the same bits each time. A run that goes on from a saved state
-    begins with nothing on its way.
+    begins without messages in flight.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ class Delayed(Engine):
         `geometric(mean)`, a number, or a histogram, for example one that `Threads`
         measured. Updates of a delay above k / 2 are dropped; their turn passes.
     workers : Workers
-        Instead of `delay`: who works how fast, in simulated seconds. The result then
+        Instead of `delay`: how fast workers are, in simulated seconds. The result then
         says how long the run would have taken (`Result.simulated`, and
         `simulated_seconds` in its trace).
 
@@ -139,7 +140,7 @@ class LateSession(Session):
                     self.backlog, self.delays, partial(self._choose, run), tau,
                     self.start, state.n_updates, state.rng,
                 )  # fmt: skip
-            except MemoryError as error:  # it is no fault of the problem
+            except MemoryError as error:  # not an error of the problem
                 run.fail(error)
                 return Exit.DONE
         return Exit(ended)

@@ -1,7 +1,7 @@
 """Algorithm 1 on a cluster, over Ray.
 
-The server's state machine is in `service`; the processes are the `driver`, who starts,
-watches and certifies, the `server_actor`, and `worker_actor`s.
+The server's state machine is in `service`. The processes are the `driver`, which
+starts, watches and certifies, the `server_actor`, and `worker_actor`s.
 """
 
 import os
@@ -24,26 +24,27 @@ class Ray(Engine):
     Parameters
     ----------
     address : str, optional
-        Of a running Ray cluster, "auto" for the one that this machine belongs to.
-        Default: start one on this machine, and stop it. A Ray that this process is in
-        already is used as it is.
+        Of a running Ray cluster; "auto": the one that this machine belongs to.
+        Default: start one on this machine, and stop it afterwards. A Ray that this
+        process has joined before is used as it is.
     n_workers : int or "auto"
         T in the paper. "auto": all cores of the cluster, also those that join later.
     chunk : int or "auto"
-        Blocks in a push. More save messages, fewer are solved against a fresher v:
-        what is on its way is 2 T chunks. "auto" weighs both by how long the oracle
-        takes.
+        Blocks in a message. Large chunks save messages, small ones are solved against
+        a fresher v: up to 2 T chunks are in flight. "auto" weighs both by how long the
+        oracle takes.
     checkpoint : path, optional
-        Where the server saves its state; what is there is overwritten. In a folder
-        that all machines share, if the server is to survive the loss of this one.
-        Default: a temporary file.
+        Where the server saves its state; an old file is overwritten. It must be in a
+        folder that all machines share, if the server is to survive the loss of this
+        machine. Default: a temporary file.
     checkpoint_seconds : float
-        How often; less often where saving takes long.
+        The time between two saves; it is longer where saving takes long.
 
     Notes
     -----
     `batch_size` of `solve` is tau, by default 1: stale atoms do least harm one by one.
-    Where v is large and each block touches all of it, tau is one a quarter megabyte.
+    Where v is large and each block touches all of it, the default is one block for each
+    256 kB of v.
 
     References
     ----------

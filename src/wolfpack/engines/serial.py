@@ -79,7 +79,7 @@ class SerialSession(Session):
         return Exit(ended)
 
     def forget_rows(self) -> None:
-        """Forget which update met a row last, where the next one is no later."""
+        """Forget which update touched a row last, before the count of updates falls."""
         self.batch.direction.stamps[:] = -1
 
 

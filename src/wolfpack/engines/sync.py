@@ -2,7 +2,7 @@
 
 Each of T workers solves tau / T subproblems, and all wait for the slowest before the
 one step of the round. It is the yardstick for the asynchronous engines: one straggler
-slows it down as a whole. The loop is in `rounds`.
+slows down all workers. The loop is in `rounds`.
 """
 
 from collections.abc import Sequence
@@ -31,8 +31,7 @@ class Sync(Engine):
     Notes
     -----
     `batch_size` of `solve` is tau, by default T. "auto" is refused: it would depend on
-    the clock. The same seed and the same number of
-    workers give the same bits.
+    the clock. The same seed and the same number of workers give the same bits.
 
     References
     ----------
@@ -72,7 +71,7 @@ class Sync(Engine):
         return asked or min(self.size, n_blocks)
 
     def auto_batch_size(self, problem, seed) -> int | None:
-        """Refuse: what is measured depends on the clock, and so would the bits."""
+        """Refuse: a measured batch size depends on the clock, and so would the bits."""
         raise ValueError(
             "Sync gives the same bits each time, and batch_size='auto' decides by the "
             "clock; give a number (suggest_batch_size finds one), or use Threads()."
@@ -98,16 +97,16 @@ class SyncSession(TeamSession):
         self.batch = -(-options.batch_size // self.n_workers)
 
     def begin(self, run, calls: int) -> None:
-        """Make ready for a slice."""
+        """Reset what the workers share, and the barrier, before a slice."""
         super().begin(run, calls)
         self.now.flags[:] = 0
 
     def ask_to_stop(self) -> None:
-        """End the slice soon; the leader tells all at the same meeting."""
+        """Ask the leader to end the slice; it tells all workers at one meeting."""
         self.team.wish[0] = 1
 
     def work(self, run, t: int, task) -> None:
-        """Be worker t."""
+        """Run the loop of worker t."""
         state = run.state
         run.kernels.round_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),

@@ -24,10 +24,11 @@ from wolfpack.update.plan import Exit
 from wolfpack.update.steps import CONSTANT, LINE
 
 MODES = ("merge", "server", "lock-free")
-# Where an automatic batch starts: with as many blocks in flight as most problems bear,
-# but no more than it takes to make merging cheap against solving them.
+# An automatic batch starts with FIRST_IN_FLIGHT blocks in all, which most problems
+# bear, or with FIRST_SECONDS of oracle calls a worker, if these are fewer blocks: then
+# a merge is already cheap against its oracle calls.
 FIRST_IN_FLIGHT, FIRST_SECONDS = 48, 5e-5
-# A v of more bytes is merged by stripes: under one lock it would take too long.
+# A v of more bytes is merged by stripes: one lock would be held for too long.
 STRIPED_BYTES = 32_768
 
 
@@ -44,10 +45,10 @@ class Threads(Engine):
         "merge": each worker steps on blocks of its own, and merges with one exact line
         search, so f never rises. Where blocks touch few rows of v, it writes into v
         directly, and two steps at the same moment may raise f a little; so may two
-        merges into a v of more than 32 kB. "server":
-        Algorithm 2, one more thread gathers minibatches.
-        "lock-free": Algorithm 3, every step adds to v atomically; where v is dense it
-        is slow (OCR: 16 threads make fewer steps a second than `Serial`).
+        merges into a v of more than 32 kB. "server": Algorithm 2, one more thread
+        gathers minibatches. "lock-free": Algorithm 3, every step adds to v atomically;
+        where v is dense it is slow (OCR: 16 threads make fewer steps a second than
+        `Serial`).
     oracle_repeats : (int, int)
         Play a hard oracle: solve each subproblem m times, m uniform in this range.
     return_probability : float or one a worker
@@ -189,11 +190,11 @@ class MergeSession(TeamSession):
         super().__init__(problem, options, engine, n_workers)
         most = n // self.n_workers
         self.tuner, self.parts = None, worker.COMBS
-        self._made = self._spent = 0.0  # calls and seconds since it learned last
+        self._made = self._spent = 0.0  # calls and seconds since the tuner last learned
         if asked is not None:
             self.batch = asked // self.n_workers
         elif self.n_workers == 1:
-            self.batch = min(SIZES[-1], n)  # alone: merging costs, and gains nothing
+            self.batch = min(SIZES[-1], n)  # merge rarely: there is no other worker
         else:
             self.tuner = Tuner(1, most)
             self.batch, most = self.tuner.batch, self.tuner.most
@@ -207,7 +208,7 @@ class MergeSession(TeamSession):
         self._blocks = self._draft = None  # a store, and the draft that belongs to it
 
     def begin(self, run, calls: int) -> None:
-        """Make ready for a slice, the first one with a batch that costs little time."""
+        """Make the draft, and choose the first batch, before a slice."""
         super().begin(run, calls)
         if self._blocks is not run.state.blocks:
             self._blocks = run.state.blocks
@@ -224,7 +225,7 @@ class MergeSession(TeamSession):
         self._made += run.state.n_oracle_calls - before
         self._spent += time.perf_counter() - begin
         promised, kept = self.tallies.promised.sum(), self.tallies.kept.sum()
-        # Of few steps, too many are those of the end, when workers wait.
+        # A short slice says little: workers wait for each other at its end.
         if self.tuner is not None and self._made > 4 * self.in_flight and promised > 0:
             self.tuner.learn(self._made / self._spent, kept / promised)
             self.batch = self.tuner.batch
@@ -233,7 +234,7 @@ class MergeSession(TeamSession):
         return ended
 
     def work(self, run, t: int, task) -> None:
-        """Be worker t."""
+        """Run the loop of worker t."""
         state = run.state
         run.kernels.merge_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
@@ -243,17 +244,17 @@ class MergeSession(TeamSession):
 
 
 class RowsSession(TeamSession):
-    """Workers that write into the one v."""
+    """Workers that write into the common v."""
 
     def __init__(self, problem, options, engine) -> None:
         super().__init__(problem, options, engine, min(engine.size, problem.n_blocks))
         self.memories = [rows.RowsMemory.create(problem) for _ in range(self.n_workers)]
-        if engine.mode == "merge":  # Algorithm 3 draws from all, and has no locks
+        if engine.mode == "merge":  # Algorithm 3 draws from all blocks, without locks
             self.parts = worker.RANGES
             self.lock_parts(len(problem.shared))
 
     def work(self, run, t: int, task) -> None:
-        """Be worker t."""
+        """Run the loop of worker t."""
         state = run.state
         run.kernels.rows_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
@@ -269,7 +270,7 @@ class RingSession(TeamSession):
         super().__init__(problem, options, engine, engine.size, n_helpers=1)
         tau = self.batch = options.batch_size
         self.is_searching = engine.line_search == "workers"
-        if self.is_searching:  # they hold their blocks until the server moved them
+        if self.is_searching:  # workers hold their blocks until the server moves them
             tau = self.batch = min(tau, problem.n_blocks)
         self.ring = ring.Ring.create(problem, queue_size(self.n_workers, tau))
         self.inbox = Inbox.create(problem, tau)
@@ -278,13 +279,13 @@ class RingSession(TeamSession):
         ]
 
     def begin(self, run, calls: int) -> None:
-        """Empty the ring: what was in it when the last slice ended is solved again."""
+        """Empty the ring: its messages from the last slice are solved again."""
         super().begin(run, calls)
         self.ring.ends[:] = 0
         self.ring.tickets[:: worker.APART] = np.arange(len(self.ring.blocks))
 
     def work(self, run, t: int, task) -> None:
-        """Be worker t, or, behind the last worker, the server."""
+        """Run the loop of worker t; the thread after the last worker is the server."""
         state, data = run.state, run.problem.data
         blocks = self.store.for_worker(state.blocks)
         tally, work = self.tallies[t], self.works[t]

@@ -1,8 +1,8 @@
-"""A state as named arrays, and what of it can be checked without its problem.
+"""A state as named arrays, and the checks of it that do not need its problem.
 
-Compiled loops trust every index of a state. So each array that comes from a file is
-held against the others first: its type, its shape, its range. What only the problem
-knows, whether an atom exists and what v belongs to x, `State.resume` finds out.
+Compiled loops trust every index of a state. So the type, shape and range of each array
+from a file are checked against the others first. `State.resume` checks what needs the
+problem: whether each atom exists, and which v belongs to x.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from wolfpack.update.plan import make_progress
 FORMAT = "wolfpack state 1"
 # The fields of the progress, in the order that the arrays of a file have.
 COUNTS, SUMS = ("updates", "calls", "at", "checked"), ("gap_sum", "gaps_seen")
-MOST = 2**53  # a larger count is no whole number as a float
+MOST = 2**53  # larger counts are not exact as floats
 
 _OWN = ("offsets", "shared", "average")
 _BLOCKS = {vectors: ("points",), atoms: ("counts", "weights", "atoms")}
@@ -28,12 +28,12 @@ NAMES = (
 
 
 def store_of(offsets: np.ndarray | None) -> Any:
-    """Return the module that keeps the blocks."""
+    """Return the module that stores the blocks."""
     return vectors if offsets is None else atoms
 
 
 def to_arrays(state: Any) -> dict[str, Any]:
-    """Return what `NAMES` lists, as far as the state has it."""
+    """Return those arrays of `NAMES` that the state has."""
     arrays: dict[str, Any] = {name: getattr(state, name) for name in _OWN}
     if state.offsets is None:
         arrays["offsets"] = np.zeros(0, np.int64)

@@ -1,9 +1,9 @@
 """Atomic operations on array elements: what threads need to share memory.
 
 Each is one LLVM instruction through `@intrinsic`. A release store makes everything
-written before it visible to whoever reads the stored value by an acquire load; a lock
-is a word that is 0 when free. Spin loops pause, and give the core away when they spin
-for long, so that more workers than cores still make progress.
+written before it visible to a thread that reads the stored value by an acquire load. A
+lock is a word that is 0 when free. A spin loop pauses, and after many spins it gives
+its core to other threads, so that more workers than cores still make progress.
 """
 
 import os
@@ -15,8 +15,9 @@ from numba.core import cgutils
 
 from wolfpack.kernels.compile import intrinsic, jit
 
-# Spins before the core is offered to others (a few microseconds), and before it is left
-# to them (some tenths of a millisecond: whoever is waited for has no core).
+# After PATIENCE spins (a few microseconds) a thread yields its core; after LONG spins
+# (some tenths of a millisecond) it sleeps, because the thread that it waits for
+# probably has no core.
 PATIENCE, LONG = 64, 4096
 NAP_MICROSECONDS = 50
 
@@ -68,7 +69,7 @@ def compare_exchange(typing, array, index, old, new):
 
 @intrinsic
 def load_acquire(typing, array, index):
-    """Read an element; nothing after it is read before it."""
+    """Read an element; no later read or write is moved before this read."""
     dtype = array.dtype
 
     def generate(context, builder, signature, args):
@@ -80,7 +81,7 @@ def load_acquire(typing, array, index):
 
 @intrinsic
 def store_release(typing, array, index, value):
-    """Write an element; nothing before it is written after it."""
+    """Write an element; no earlier read or write is moved after this write."""
     dtype = array.dtype
 
     def generate(context, builder, signature, args):
@@ -93,7 +94,7 @@ def store_release(typing, array, index, value):
 
 @intrinsic
 def pause(typing):
-    """Tell the core that this is a spin loop (nothing, where there is no such hint)."""
+    """Tell the core that this is a spin loop, where it has such an instruction."""
 
     def generate(context, builder, signature, args):
         if _X86:
@@ -107,13 +108,13 @@ def pause(typing):
 
 @intrinsic
 def prefetch(typing, array, index):
-    """Ask for the cache line of an element, to read it soon."""
+    """Load the cache line of an element in advance, to read it soon."""
     return _prefetch(array, 0)
 
 
 @intrinsic
 def prefetch_to_write(typing, array, index):
-    """Ask for the cache line of an element, to write to it soon."""
+    """Load the cache line of an element in advance, to write to it soon."""
     return _prefetch(array, 1)
 
 
@@ -125,7 +126,7 @@ def _prefetch(array, write: int):
         function = cgutils.get_or_insert_function(
             builder.module, hint, "llvm.prefetch.p0"
         )
-        flags = [ir.Constant(word, flag) for flag in (write, 3, 1)]  # keep, data
+        flags = [ir.Constant(word, flag) for flag in (write, 3, 1)]  # keep; data
         builder.call(function, [builder.bitcast(place, pointer), *flags])
         return context.get_dummy_value()
 
@@ -158,5 +159,5 @@ def acquire(words, index, stop, stop_index):
 
 @jit
 def release(words, index):
-    """Give a lock back."""
+    """Release a lock."""
     store_release(words, index, 0)

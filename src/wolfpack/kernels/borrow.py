@@ -2,8 +2,8 @@
 
 Numba counts references whenever a compiled function names an array, takes a slice or
 passes a record on, and not all of it is optimised away. A count is an atomic operation
-on memory that all threads share, which they would take from each other.
-A loop borrows its arguments instead: whoever calls it from Python keeps them alive.
+on memory that all threads share, so threads would slow each other down. A loop borrows
+its arguments instead: its caller in Python keeps them alive.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from wolfpack.kernels.compile import intrinsic
 
 
 def _strip(context, builder, kind, value):
-    """Return `value` with all arrays in it stripped of their owner."""
+    """Return `value`; the arrays in it no longer know their owner."""
     if isinstance(kind, types.Array):
         array = context.make_array(kind)(context, builder, value)
         for field in ("meminfo", "parent"):
@@ -29,7 +29,7 @@ def _strip(context, builder, kind, value):
             part = _strip(context, builder, item, part)
             value = builder.insert_value(value, part, k)
         return value
-    # What else may have an owner (a list, a structure) is counted as usual.
+    # References to anything else (a list, a structure) are counted as usual.
     context.nrt.incref(builder, kind, value)
     return value
 

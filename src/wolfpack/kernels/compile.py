@@ -1,8 +1,8 @@
-"""How one function is compiled: called from Python, from compiled code, or put there.
+"""How one function is compiled: as an `entry`, as `jit`, or as `glue`.
 
-`entry` is what Python calls; its copies in `specialise` are kept on disk. It calls
-`jit` functions, which LLVM takes into it, and `glue`, which Numba takes in before types
-are known.
+Python calls an `entry`; its copies in `specialise` are kept on disk. An entry calls
+`jit` functions, which LLVM inlines, and `glue` functions, which Numba inlines before
+types are known.
 """
 
 import functools
@@ -14,8 +14,8 @@ import numba.extending
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 
-# Fused multiply-add and nothing else: `nnan` would delete the loops' tests for NaN, and
-# `reassoc` would let each compilation sum in an order of its own.
+# Only fused multiply-add is allowed: `nnan` would delete the loops' tests for NaN, and
+# `reassoc` would let each compilation sum in another order.
 FASTMATH = {"contract"}
 
 _OPTIONS = {
@@ -28,14 +28,14 @@ _INNER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 class Inner(CPUDispatcher):
-    """What compiled code calls: without the wrappers that other callers need.
+    """A function that compiled code calls, without wrappers for other callers.
 
-    To compile the wrappers took a third of all time, and Numba crashes where they are
-    missed: a call from Python goes to a twin that has them.
+    Compiling the wrappers took a third of the time. Numba crashes where Python calls a
+    function without them, so such a call goes to a twin that has them.
     """
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Compile, or find, the twin, and call it."""
+        """Call the twin, which is made at the first call."""
         return self._twin(*args, **named)
 
     @functools.cached_property
@@ -44,15 +44,15 @@ class Inner(CPUDispatcher):
 
 
 def jit(function: Callable) -> Any:
-    """Compile what other compiled functions call."""
+    """Compile a function that other compiled functions call."""
     return _make_inner(function, {})
 
 
 def glue(function: Callable) -> Any:
-    """Put a function into its callers before they are typed.
+    """Inline a function into its callers before they are typed.
 
-    For what only arranges calls of others: compiled by itself it would take as long as
-    they do, for the many arguments that it hands on.
+    It is for functions that only arrange calls of others: with their many arguments
+    they would take as long to compile as the functions that they call.
     """
     return _make_inner(function, {"inline": "always"})
 
@@ -63,10 +63,10 @@ def _make_inner(function: Callable, options: dict[str, Any]) -> Any:
 
 
 def entry(function: Callable) -> Any:
-    """Compile what Python calls; its copies in `specialise` are kept on disk.
+    """Compile a function that Python calls; its copies in `specialise` stay on disk.
 
-    With all that it calls, which is `jit`. Nothing is kept beside the sources, which
-    may lie in a folder that only an administrator can write to.
+    The machine code includes the `jit` functions that it calls. Nothing is kept beside
+    the sources, which may lie in a folder that only an administrator can write to.
     """
     dispatcher: Any = numba.njit(**_OPTIONS)(function)
     dispatcher.is_entry = True
@@ -74,12 +74,12 @@ def entry(function: Callable) -> Any:
 
 
 def intrinsic(function: Callable) -> Any:
-    """Make an intrinsic; its arguments are Numba's affair, not the type checker's."""
+    """Make an intrinsic; the type checker knows nothing of its arguments."""
     return numba.extending.intrinsic(function)
 
 
 def literal_intrinsic(function: Callable) -> Any:
-    """Make an intrinsic that is told the values of constant arguments."""
+    """Make an intrinsic that gets the values of constant arguments."""
     return numba.extending.intrinsic(prefer_literal=True)(function)
 
 

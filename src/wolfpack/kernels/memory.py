@@ -2,9 +2,9 @@
 
 A vector of 16 floats that straddles two cache lines costs two loads, and two threads
 that write to the two halves of one line take it from each other at each write. Arrays
-that are walked through side by side should not stand a multiple of 4096 bytes apart:
-some processors then take a load for one that depends on the last store. (No gain was
-seen from that on the machines at hand.)
+that are read side by side should not stand a multiple of 4096 bytes apart: some
+processors then mistake a load for one that depends on the last store. (On the machines
+measured this made no difference.)
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """Named tuples that every process knows by name.
 
-Compiled code on disk is found again only if the types of its arguments are: a user's
+Compiled code on disk is found again only for arguments of the same types, and a user's
 own NamedTuple, pickled by value from a script, is a new type each time. `canonical`
 turns it into a class of this module with the same fields, made on demand from its name.
 """
@@ -29,5 +29,5 @@ def canonical(data: Any) -> Any:
     name = _PREFIX + "__".join(fields)
     apart = name[len(_PREFIX) :].split("__") == list(fields)
     if not fields or not apart or any(one.startswith("_") for one in fields):
-        return data if fields else tuple(items)  # names that cannot be told apart
+        return data if fields else tuple(items)  # no class name can hold these fields
     return (globals().get(name) or __getattr__(name))(*items)

@@ -101,7 +101,7 @@ def fetch(typing, array, offset):
 
 @intrinsic
 def put(typing, array, offset, number):
-    """Write one element; the other half of `fetch`."""
+    """Write one element; like `fetch`, without a test for offset < 0."""
 
     def generate(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data

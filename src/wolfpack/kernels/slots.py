@@ -16,7 +16,7 @@ HAS_CONTAINS = False
 HAS_MINIMISER = False
 QUADRATIC = True
 
-# Of the problem.
+# Functions of the problem.
 
 
 def oracle(data, shared, i, atom, work) -> Any:
@@ -55,7 +55,7 @@ def curvature(data, blocks, i, atom, work) -> Any:
     """Return the second derivative of f along s - x_(i)."""
 
 
-# Of the problem, or else `default_prepare` and `default_spread` of the store.
+# Functions of the problem, or else `default_prepare` and `default_spread` of the store.
 
 
 def prepare(data, shared, blocks, i, atom, work) -> Any:
@@ -66,7 +66,7 @@ def spread(data, blocks, i, atom, scale, out, work) -> Any:
     """Add scale A_i (s - x_(i)) to `out`; return scale <c_i, s - x_(i)>."""
 
 
-# Of the store.
+# Functions of the store.
 
 
 def has_room(blocks, batch_size) -> Any:

@@ -3,20 +3,20 @@
 The loops (`update`, and what the engines declare) are ordinary modules that call a
 problem's functions by the names in `slots`: `oracle`, `add`, `slope`... `specialise`
 copies the functions of the modules that it is asked for, and of the modules that these
-call, into globals of the copies' own, where a slot's name is bound to a `Snapshot` of
-the problem's function, and every other function to its own copy. A module that defines
-a slot's name itself is refused: which of both is meant must not depend on an order.
+call. The copies have globals of their own, in which a slot's name is bound to a
+`Snapshot` of the problem's function, and the name of any other function to its copy. A
+module that defines a slot's name itself is refused, because the order of modules would
+decide which of both is meant.
 
 Numba then inlines the copies, and keeps what it compiled under a hash of all that the
 machine code depends on (`cache`): the problem's functions, the module, and the modules
 that it calls. So engines share the loops that they have in common, a change in one
-engine compiles no other anew, and a user's problem is kept on disk like ours: closures
-and functions passed as arguments would be compiled in each process.
+engine recompiles no other, and the loops of a user's problem are kept on disk, too:
+with closures or functions as arguments they would be compiled in each process.
 
 A plain Python callable among the functions switches the whole set to uncompiled copies:
-same source, same result, no compiler. They belong to the problem that asked for them,
-and to no other: the content of two Python functions does not tell whether they are the
-same.
+same source, same result, no compiler. These serve only the problem that asked for them:
+whether two plain Python functions do the same cannot be told from their content.
 """
 
 import functools
@@ -38,17 +38,17 @@ from wolfpack.kernels.cache import LoopCache
 from wolfpack.kernels.compile import is_compiled
 from wolfpack.kernels.snapshot import HOME, Snapshot
 
-# The loops of this many problems stay in memory although no problem holds them any
-# more: a program that makes the same problem again and again loads its loops once.
+# The loops of the last RECENT problems stay in memory, even if no problem holds them,
+# so that a program that makes the same problem repeatedly loads its loops once.
 RECENT = 8
 
 
 class Loops(types.SimpleNamespace):
     """The loops of one problem, by name, and how they were made.
 
-    `compiled`: whether they are; `key`: the hash of the functions that they are bound
-    to, empty where they are not compiled; `opaque`: what they depend on that has no
-    hash, so that they are compiled for this process only.
+    `compiled`: whether they are compiled; `key`: the hash of the functions that they
+    are bound to, empty where they are not compiled; `opaque`: what they depend on that
+    has no hash, so that they are compiled for this process only.
     """
 
     compiled: bool
@@ -57,7 +57,7 @@ class Loops(types.SimpleNamespace):
 
 
 def fresh(function: Any) -> Any:
-    """Return a compiled function as it is now: its own copy may be of an older day."""
+    """Return a copy of a compiled function, compiled anew: its globals may differ."""
     if not is_compiled(function):
         return function
     snapshot = Snapshot()
@@ -69,7 +69,7 @@ def fresh(function: Any) -> Any:
 def specialise(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) -> Loops:
     """Bind the functions and constants in `names` into copies of `modules`.
 
-    Returns these, and every function that `modules` define, by name. Functions in
+    Returns `names`, and every function that `modules` define, by name. Functions in
     `names` that call slots themselves (those of a store) are bound as the modules are.
     """
     wanted = frozenset(names)
@@ -151,11 +151,11 @@ class _Binding:
                 space[name] = value.plain
             if name in self._slots and space[name] is not self.names[name]:
                 self._refuse(module, name, value)
-        space["__name__"] = HOME  # every process can import it
+        space["__name__"] = HOME  # a module that every process can import
         return own
 
     def _refuse(self, module: types.ModuleType, name: str, value: Any) -> None:
-        """Refuse a function with the name of a slot, unless it is what fills it."""
+        """Refuse a function with the name of a slot, unless it fills the slot."""
         filled = self.names[name]
         if filled is not value:
             raise NameError(
@@ -185,7 +185,7 @@ def _home_of(value: Any) -> types.ModuleType | None:
 
 
 def _is_slot(name: str, value: Any) -> bool:
-    """Whether a global stands for what a problem fills in: a stub, or a constant."""
+    """Whether a global is to be filled by a problem: a stub, or a constant."""
     if isinstance(value, types.FunctionType):
         return value is getattr(slots, name, None)
     return not callable(value)
@@ -193,7 +193,7 @@ def _is_slot(name: str, value: Any) -> bool:
 
 @functools.cache
 def _calls(module: types.ModuleType | None, names: frozenset[str]) -> bool:
-    """Whether functions of a module call slots, or functions that do."""
+    """Whether functions of a module call slots, directly or through others."""
     if module is None:
         return False
     own = vars(module)
@@ -211,8 +211,8 @@ def _native(value: Any, space: dict[str, Any], name: str, key: str, keep: bool) 
     function = _copy(value.py_func, space)
     short = function.__module__.rpartition(".")[2]
     function.__module__ = HOME
-    # Machine code from disk and of this process is linked by names: no other function
-    # may have this one.
+    # Machine code from disk is linked to that of this process by name, so no two
+    # functions may have the same name.
     function.__qualname__ = f"{short}_{function.__name__}_{key}"
     made = type(value)(function, targetoptions=value.targetoptions)
     made.origin = f"{key} {short} {name}"
@@ -233,7 +233,7 @@ def _copy(function: Any, space: dict[str, Any]) -> types.FunctionType:
 
 @functools.cache
 def _source_hash(module: types.ModuleType) -> str:
-    """Hash the sources of a module, and of all that it takes functions from."""
+    """Hash the sources of a module, and of the modules whose functions it uses."""
     digest, files, todo = hashlib.blake2b(digest_size=16), set(), [module]
     while todo:
         module = todo.pop()

@@ -1,8 +1,8 @@
 """One exact certificate: rebuild v in double precision, pass once over all blocks.
 
-The kernels are in `gap`; here they are called by all threads of the run, each for its
-share of the blocks, in slices, so that Ctrl-C is answered within a moment even where
-the oracle is slow.
+The kernels are in `gap`. All threads of the run call them here, each for its share of
+the blocks and in slices, so that Ctrl-C is answered within a moment even where the
+oracle is slow.
 """
 
 import math
@@ -20,8 +20,9 @@ from wolfpack.run.crew import Crew
 from wolfpack.run.faults import failure
 from wolfpack.state import State
 
-SLICE_SECONDS = 0.05
-# Threads that rebuild v have one each in double precision, within this memory.
+SLICE_SECONDS = 0.05  # between two tests for Ctrl-C
+# Each thread that rebuilds v has its own copy in double precision; all copies together
+# take at most this memory.
 MOST_BYTES = 2**26
 
 
@@ -61,7 +62,7 @@ class Certifier:
         self.no_gaps = np.zeros(0)
         self.seconds = 0.0  # of the last certificate
         self.rate = 1.0  # oracle calls of one thread per second
-        self.oracle_sum = oracle_sum  # of a session: None leaves the pass to us
+        self.oracle_sum = oracle_sum  # of a session; None: the pass is made here
 
     def rebuild(self, state: State) -> tuple[np.ndarray, float]:
         """Return v0 + A x in double precision, and <c, x>."""
@@ -79,13 +80,13 @@ class Certifier:
         return exact, linear
 
     def _rebuild(self, state: State, t: int, first: int, last: int, out) -> float:
-        """Add A_i x_(i) of some blocks to `out`; name the one that fails."""
+        """Add A_i x_(i) of some blocks to `out`; an error names its block."""
         kernel, blocks = self.kernels.rebuild, state.blocks
         try:
             linear = kernel(self.problem.data, blocks, first, last, out)
         except Exception:
             linear = math.nan
-        if math.isnan(linear):  # once more, one at a time
+        if math.isnan(linear):  # block by block, to find which one fails
             for i in range(first, last):
                 self.currents[t, 0] = i
                 self.guard(state, t, kernel, blocks, i, i + 1, out)
@@ -96,7 +97,7 @@ class Certifier:
         return t * n // size, (t + 1) * n // size
 
     def certify(self, state: State, stop: Callable[[], bool]) -> Certificate | None:
-        """Bound f(x) - f* for the x of `state`; None if `stop()` said so on the way."""
+        """Bound f(x) - f* for the x of `state`; None if `stop()` ended the pass."""
         begin = time.perf_counter()
         exact, linear = self.rebuild(state)
         shared = exact.astype(state.shared.dtype, copy=False)
@@ -125,7 +126,7 @@ class Certifier:
             other = objective - (found[0] - found[1] + found[2])
             if other < gap:
                 gap, best, averaged = other, mean, True
-        gap = gap if math.isnan(gap) else max(gap, 0.0)  # below is rounding
+        gap = gap if math.isnan(gap) else max(gap, 0.0)  # < 0 by rounding
         self.seconds = time.perf_counter() - begin
         return Certificate(objective, gap, float(drift), shared, best, averaged, gaps)
 
@@ -141,9 +142,10 @@ class Certifier:
         return self.guard(state, t, kernel, *args)
 
     def blame(self, state: State, block: int) -> int:
-        """Return which block gives NaN or raises: this one, another, or else this one.
+        """Return the block that gives NaN or raises; `block` itself if none does.
 
-        Blocks that move together share a line search, which cannot tell them apart.
+        `block` is tried first, then all of them: blocks that move together share a line
+        search, which cannot tell them apart.
         """
         exact = state.shared.astype(np.float64)
         for first, last in ((block, block + 1), (0, self.problem.n_blocks)):
@@ -158,7 +160,7 @@ class Certifier:
         """Return g(v), <grad g(v), v - v0>, the oracle's sum, and their size."""
         before = np.linalg.norm(shared)
         least = self.oracle_sum(state, exact, stop)
-        if least is None or math.isnan(least):  # which block it was is seen here
+        if least is None or math.isnan(least):  # a pass here finds the block
             least = self._sum_here(state, shared, exact, stop, gaps)
         if least is None:
             return None
@@ -182,7 +184,7 @@ class Certifier:
                 last = min(first + max(1, int(rate * SLICE_SECONDS)), end)
                 begin = time.perf_counter()
                 args = (state, shared, exact, first, last, gaps, t, least)
-                least = self.oracle_values(*args)  # as if there were no slices
+                least = self.oracle_values(*args)  # the same bits as without slices
                 rate = max((last - first) / max(time.perf_counter() - begin, 1e-6), 1.0)
                 first = last
             if t == 0:
@@ -200,13 +202,13 @@ class Certifier:
         return None if over[0] else float(least)
 
     def evaluate(self, exact: np.ndarray) -> float:
-        """Return g(v); NaN where the problem does not say."""
+        """Return g(v); NaN where the problem has no `value`."""
         return float(self.kernels.evaluate(self.problem.data, exact))
 
     def _inner_products(self, state: State, exact: np.ndarray) -> tuple[float, float]:
         """Return <grad g(v), v - v0> and <grad g(v), v>.
 
-        Where blocks touch few rows g is a sum over rows, and each thread takes a share.
+        Where blocks touch few rows, g is a sum over rows, and each thread takes a part.
         """
         change = copy(exact - self.origin) if self.moved else exact
         size = self.size if self.problem.touched is not None else 1

@@ -1,4 +1,4 @@
-"""Threads that do one task together, all of which end before the caller goes on."""
+"""Threads that do one task together; the caller goes on when all have ended."""
 
 import threading
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-PULSE_SECONDS = 0.05
+PULSE_SECONDS = 0.05  # between two calls of `pulse`
 
 
 class Crew:
-    """`size` threads; as a context manager it holds BLAS to one thread meanwhile."""
+    """`size` threads; as a context manager it also limits BLAS to one thread."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -36,10 +36,10 @@ class Crew:
         stop: Callable[[], None] = lambda: None,
         pulse: Callable[[], Any] | None = None,
     ) -> list[Any]:
-        """Return [task(0), ..., task(count - 1)], all of them at once.
+        """Return [task(0), ..., task(count - 1)], computed at the same time.
 
-        This thread waits, and calls `pulse` meanwhile. If one of them raises, `stop`
-        is called to make the others return, and then the error is raised here.
+        This thread waits, and calls `pulse` meanwhile. If a task raises, `stop` is
+        called to make the others return, and then the error is raised here.
         """
         count = self.size if count is None else count
         if count == 1 and pulse is None:
@@ -63,7 +63,7 @@ class Crew:
 
 
 class _Blas:
-    """One BLAS thread a worker, for as long as any crew is at work."""
+    """Limits BLAS to one thread while any crew is at work."""
 
     def __init__(self) -> None:
         self._lock, self._count, self._limits = threading.Lock(), 0, None

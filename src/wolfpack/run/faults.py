@@ -1,4 +1,4 @@
-"""When a function of the problem fails: make v fit x again, and name the block."""
+"""When a function of the problem fails: rebuild v from x, and name the block."""
 
 import contextlib
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def failure(problem: Problem, state: State, error: Exception) -> OracleError:
-    """Return the error that says which block was at work when `error` came."""
+    """Return the error that names the block on which `error` was raised."""
     block = int(state.progress.at)
     return OracleError(
         f"{problem.name}: a function of the problem raised {type(error).__name__} on "
@@ -26,7 +26,7 @@ def failure(problem: Problem, state: State, error: Exception) -> OracleError:
 
 
 def explain(run: "Run", error: Exception) -> OracleError:
-    """Return what to raise for an `error` of a function in the midst of an update."""
+    """Return what to raise for an `error` of a function during an update."""
     _restore(run)
     if run.options.batch_size > 1 and not run.session.names_the_block:
         _blame(run)
@@ -48,9 +48,9 @@ def refuse(run: "Run", ended: Exit) -> OracleError:
 
 
 def _restore(run: "Run") -> None:
-    """Make v fit x again: a function that failed may have left it half moved.
+    """Rebuild v from x: a function that failed may have left it half moved.
 
-    Where `add` is what fails, v stays as it is: the next check makes it anew.
+    Where `add` itself fails, v stays as it is; the next check rebuilds it.
     """
     problem, state = run.problem, run.state
     exact = problem.shared.astype(np.float64)

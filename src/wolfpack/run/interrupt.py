@@ -7,7 +7,7 @@ import threading
 class Interrupt:
     """Ctrl-C as a flag, so that it never falls into the middle of an update.
 
-    A `solve` within another one passes on what it heard, so that both stop.
+    A `solve` inside another one passes Ctrl-C on to it, so that both stop.
     """
 
     def __init__(self) -> None:
@@ -26,35 +26,36 @@ class Interrupt:
                 self._before()
 
     def __call__(self, *_: object) -> None:
-        """Hear Ctrl-C."""
-        if self.asked:  # the second time, at once
+        """Note Ctrl-C."""
+        if self.asked:  # the second Ctrl-C is raised at once
             raise KeyboardInterrupt
         self.asked = True
 
 
 class Held(Interrupt):
-    """Ctrl-C waits until what is inside is done, and is raised then.
+    """Ctrl-C waits until the code inside is done, and is raised then.
 
-    Within Numba's compiler it would leave a compiler that is half set up, and every
-    later compilation of the process would fail. The second time it is raised at once.
+    Inside Numba's compiler it would leave the compiler half set up, and every later
+    compilation of the process would fail. A second Ctrl-C is raised at once.
     """
 
     def __exit__(self, kind: type | None, *exc_info: object) -> None:
-        """Raise what was heard."""
+        """Raise KeyboardInterrupt if Ctrl-C was pressed."""
         super().__exit__(kind, *exc_info)
         if self.asked and kind is None:
             raise KeyboardInterrupt
 
 
 class AllOrNothing(Held):
-    """Ctrl-C ends what is inside at once, as a run cut short is no measurement.
+    """Ctrl-C ends the code inside at once, as a run cut short is no measurement.
 
-    A `solve` stops early and returns, which is right for a person and wrong for a
-    table: here it raises KeyboardInterrupt when it is left. So does the whole, if the
-    first one was lost on the way, as in a destructor.
+    A `solve` inside stops early and returns, which is right for a person and wrong for
+    a table. On its return it passes Ctrl-C on to this handler, which raises
+    KeyboardInterrupt. If that error is lost, as in a destructor, it is raised again at
+    the end.
     """
 
     def __call__(self, *_: object) -> None:
-        """Hear Ctrl-C."""
+        """Note Ctrl-C, and raise it."""
         self.asked = True
         raise KeyboardInterrupt

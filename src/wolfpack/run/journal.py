@@ -1,4 +1,4 @@
-"""What a run knows of itself: its trace, the running estimate, what people are told."""
+"""The record of a run: its trace, the running estimate, and what the user is told."""
 
 import math
 import time
@@ -26,13 +26,13 @@ class Journal:
         self._estimate = math.nan
         self._told = time.perf_counter()
 
-    # What is known.
+    # The trace and the estimate.
 
     def estimate(self) -> float:
-        """Return the gap as the blocks of late show it; it costs no oracle call."""
+        """Return the gap estimated from the last block gaps, without oracle calls."""
         run, state = self.run, self.run.state
         progress, gaps = state.progress, state.sampler.gaps
-        if run.options.plan.exact:  # its steps aim elsewhere than at the corners
+        if run.options.plan.exact:  # its steps do not aim at corners
             return self._estimate
         if gaps.size and state.n_updates:
             self._estimate = float(gaps.sum())
@@ -68,10 +68,10 @@ class Journal:
             simulated_seconds=run.session.clock,
         )
 
-    # What people are told.
+    # What the user is told.
 
     def beat(self) -> bool:
-        """Call the callback if it has heard nothing for a while; True: it says stop."""
+        """Call the callback if the last call is long ago; True: it says stop."""
         silent = time.perf_counter() - self._told
         return silent > BEAT_SECONDS and bool(self.trace) and self.tell(checked=False)
 

@@ -44,7 +44,7 @@ class Run:
         state: State,
         options: Options,
         callback: Callable[[Event], Any] | None,
-        spent: float = 0.0,  # seconds of this call that are over
+        spent: float = 0.0,  # seconds that `solve` took before
     ) -> None:
         self.problem, self.engine, self.state = problem, engine, state
         self.options = options
@@ -71,7 +71,7 @@ class Run:
         self.began = time.perf_counter() - spent
 
     def _make_ready(self) -> None:
-        """Compile, and start what the session needs, outside all clocks."""
+        """Compile, and start what the session needs; no clock counts this time."""
         try:
             with self.crew:
                 with Held():
@@ -82,14 +82,14 @@ class Run:
             raise
 
     def to_the_end(self, interrupt: Interrupt) -> Result:
-        """Run until something says stop; return the result."""
+        """Run until the goal, a limit or a stop is reached; return the result."""
         self._interrupt = interrupt
         with self.crew:
             try:
                 return self._finish(self._run())
             finally:
                 self.session.close()
-                if not self.engine.reproducible:  # its workers keep gaps, and no tree
+                if not self.engine.reproducible:  # workers change gaps, not the tree
                     sampling.rebuild(self.state.sampler)
 
     def _run(self) -> Status:
@@ -108,7 +108,7 @@ class Run:
         return status
 
     def _look_first(self) -> Status | None:
-        """Tell whether a run that goes on has reached its goal already."""
+        """Check a resumed run at its start: it may have reached its goal already."""
         if self.state.n_oracle_calls == 0:
             return None
         if not self._check(lambda: self.is_interrupted, scheduled=False):
@@ -119,7 +119,7 @@ class Run:
         return Status.STOPPED if stop else None
 
     def _finish(self, status: Status) -> Result:
-        """Certify the last iterate, which stays as it is, for a resume."""
+        """Certify the last iterate without changing it, so that a run can resume."""
         trace = self.journal.trace
         if not trace or trace[-1].n_updates != self.state.n_updates:
             hurry = status is Status.INTERRUPTED and bool(trace)
@@ -145,14 +145,14 @@ class Run:
         return time.perf_counter() - self.began >= self.options.max_seconds
 
     def fail(self, error: BaseException) -> None:
-        """Raise `error` when the session comes back, as no fault of the problem."""
+        """Let the run raise `error`, not as one of the problem, after `advance`."""
         self._raised = error
 
     def pulse(self) -> bool:
-        """Look around while a session works; return whether it is to come back now."""
+        """Serve the callback while a session works; return whether it must return."""
         try:
             self._stopped = self._stopped or self.journal.beat()
-        except Exception as error:  # the callback's
+        except Exception as error:  # raised by the callback
             self.fail(error)
         return (
             self.is_late or self._stopped or self.is_interrupted or bool(self._raised)
@@ -179,7 +179,7 @@ class Run:
         self.settle(ended)
 
     def settle(self, ended: Exit) -> None:
-        """Do what a session asks for on its return: make room, stop, or raise."""
+        """Do what the exit of a session asks for: make room, stop, or raise."""
         if ended == Exit.GROW:
             grow = self.problem.store.grow
             self.state.blocks = grow(self.state.blocks, self.session.in_flight)

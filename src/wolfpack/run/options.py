@@ -1,4 +1,4 @@
-"""What a run was asked for, once it is known to make sense."""
+"""The options of a run, once they are validated."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ class Options(NamedTuple):
     """The validated arguments of `solve`."""
 
     batch_size: int  # blocks of one update, as the engine makes them
-    asked: int | None  # and as the user asked for
+    asked: int | None  # blocks of one update, as the user asked for
     averaging: bool
     sampling: str
     step: Any

@@ -8,25 +8,25 @@ Others are stopped by the clock, because a pass may take them less time than a c
 import math
 from collections.abc import Sequence
 
-# How often a callback is called at most; and how long one thread runs at most before it
-# looks for Ctrl-C.
+# The callback is called at most once in BEAT_SECONDS; one thread runs for at most
+# SLICE_SECONDS before it tests for Ctrl-C.
 BEAT_SECONDS, SLICE_SECONDS = 0.2, 0.05
 # A check is due when the passes have grown by the factor GROWTH, or by MOST, because it
 # rebuilds v: rounding gathers in a float32 v (on OCR up to 3e-5 in 50 passes).
 GROWTH, MOST = 1.15, 50.0
 # An estimate at the goal asks for a check, but not before the passes have grown by the
-# factor PAUSE, or by MOST_PAUSE: where it is too low, each check would be in vain.
+# factor PAUSE, or by MOST_PAUSE: the estimate is biased low, so many such checks fail.
 PAUSE, MOST_PAUSE = 1.03, 5.0
 # Where the clock decides, checks take at most CHECK_SHARE of the time of the updates,
 # or HOPE_SHARE when the goal seems reached.
 CHECK_SHARE, HOPE_SHARE = 0.2, 2.0
-# Threads that work for less than LEAST_SECONDS spend a good part of it waking up; and
-# all wait for the slowest at the end of a slice, so each makes LEAST_CALLS in one.
+# A slice of threads lasts at least LEAST_SECONDS, because they need time to wake up,
+# and has at least LEAST_CALLS a thread, because all wait for the slowest at its end.
 LEAST_SECONDS, LEAST_CALLS = 0.025, 50
 
 
 class Schedule:
-    """Places decisions, and decides."""
+    """Says how long to run before the next decision, and whether to check then."""
 
     def __init__(self, n_blocks: int, options, engine) -> None:
         self.n_blocks, self.batch_size = n_blocks, options.batch_size
@@ -45,7 +45,8 @@ class Schedule:
     def slice(self, calls: int, rate: float, seconds: float) -> int:
         """Return how many calls to make next, at `rate` calls a second.
 
-        A run that took `seconds` so far is not made to take more than twice as long.
+        LEAST_SECONDS is cut to `seconds`, the time of the run so far, so that a short
+        run takes at most twice as long.
         """
         size = self.batch_size
         last = self._updates(self.max_epochs * self.n_blocks - calls)
@@ -70,7 +71,7 @@ class Schedule:
         return 1
 
     def is_decision(self, calls: int) -> bool:
-        """Return whether the last update reached or passed a multiple."""
+        """Return whether the last update ended an interval."""
         before = calls - self.batch_size
         return (
             self.clocked
@@ -81,8 +82,8 @@ class Schedule:
     def is_due(self, calls: int, checked: int, hope: bool, share: float) -> bool:
         """Return whether to check now, after a check `checked` calls into the run.
 
-        `hope`: the goal seems reached. `share`: the time of the last check, in
-        parts of that of the updates since.
+        `hope`: the goal seems reached. `share`: the time of the last check, relative to
+        that of the updates since.
         """
         now, before = self.epoch(calls), self.epoch(checked)
         if calls == 0:
@@ -96,10 +97,10 @@ class Schedule:
         return due or hope
 
     def foresees(self, goal: float, epoch: float, trace: Sequence) -> bool:
-        """Return whether the gap, as it fell between two checks, is at the goal now.
+        """Return whether the gap, extrapolated from two checks, is at the goal now.
 
-        It falls like a power of the passes. Only where the clock decides anyway: a run
-        that goes on has no trace, and must check where it would have checked.
+        The gap is taken for a power of the passes. False for a reproducible engine: a
+        resumed run has no trace, and must check at the same updates as an unbroken one.
         """
         rows = [row for row in trace[-2:] if row.epoch > 0.0]
         if not self.clocked or len(rows) < 2:

@@ -11,7 +11,7 @@ from wolfpack.update.steps import LINE
 if TYPE_CHECKING:
     from wolfpack.run.loop import Run
 
-# A block that could still move may be missed in 30 passes once in 10^13 times.
+# The chance that a block is not drawn in 30 passes is exp(-30), about 1e-13.
 IDLE_PASSES = 30.0
 
 
@@ -36,17 +36,18 @@ def judge(run: "Run") -> Status | None:
         return Status.CONVERGED
     if run.options.plan.rule == LINE:
         if row.objective > trace[0].objective + run.problem.scale:
-            return Status.DIVERGED  # only where workers search for themselves
+            return Status.DIVERGED  # possible where each worker searches alone
         if is_idle(trace, run.session):
             return Status.STALLED
     return None
 
 
 def is_idle(trace: Sequence[TraceRow], session: Session) -> bool:
-    """Return whether whole passes, and several checks, have gained nothing.
+    """Return whether IDLE_PASSES, and several checks, have gained nothing.
 
-    Where updates come late, the first ones are all dropped. A server that died has
-    lost what it had gained since its checkpoint.
+    `session.patience` adds passes where updates come late, as the first of them are all
+    dropped. Gains before `session.restarted_at` do not count: a server that died lost
+    what it had gained since its checkpoint.
     """
     row, begin = trace[-1], session.restarted_at
     end = row.epoch - IDLE_PASSES - session.patience

@@ -1,4 +1,4 @@
-"""Compile or load all that a run will call: zero updates, zero blocks."""
+"""Compile or load all that a run will call, by calls without updates or blocks."""
 
 import logging
 import time
@@ -36,7 +36,7 @@ def warm_up(run: "Run") -> None:
 
 
 def _warn(problem: Problem, kernels) -> None:
-    """Say, once a problem, what makes it slow."""
+    """Warn, once for each problem, about what makes it slow."""
     name = problem.name
     if not kernels.compiled:
         if name not in _said_uncompiled:

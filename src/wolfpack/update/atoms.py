@@ -1,8 +1,9 @@
 """Blocks as weighted atoms: x_(i) = sum_b w_b s_b, for any polytope.
 
-A short list of atoms and their convex weights, in the `pool`. No weight is ever lost:
-what falls below `NEGLIGIBLE` goes to the atom that the step moved towards. A draft has
-the same atoms in the same places, and weights of its own; blending puts both together.
+Each block has a short list of atoms and their convex weights, in the `pool`. The sum of
+the weights stays 1: a weight that falls below `NEGLIGIBLE` goes to the atom that the
+step moved towards. A draft has the same atoms in the same places, and its own weights;
+blending puts both together.
 """
 
 from wolfpack.kernels.compile import glue, jit
@@ -62,7 +63,7 @@ def get_atom(blocks, i, b):
 
 @glue
 def trim(blocks, i, atom):
-    """Return the part of a scratch atom that block i fills; it may be read beyond."""
+    """Return the part of a scratch atom that block i fills."""
     return atom[: blocks.place[i].length]
 
 

@@ -1,8 +1,8 @@
 """The step of an update: lines 2 and 3 of Algorithm 1, for one block or for many.
 
-Blocks that move together share one direction and one gamma; a block alone, whose gamma
-needs no direction, is written into v at once. Every engine that holds v makes its steps
-here.
+Blocks that move together share one direction and one gamma. The gamma of a single block
+needs no direction, so its change is written into v at once. Every engine that holds v
+makes its steps here.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
 
     @classmethod
     def create(cls, problem, size: int, is_alone: bool = False) -> "Batch":
-        """Make the memory of `size` blocks; a block alone needs no direction."""
+        """Make the memory of `size` blocks; a single block needs no direction."""
         nothing = zeros((0, *problem.shared.shape[1:]), problem.shared.dtype)
         return cls(
             chosen=zeros(size, np.int64),

@@ -1,7 +1,7 @@
 """The direction of an update: the sum over S of A_i (s_(i) - x_(i)), in the shape of v.
 
-Where blocks touch few rows of v, the direction knows which rows are not zero, and each
-operation costs what these take, however large v is.
+Where blocks touch few rows of v, the direction lists the rows that are not zero, so the
+cost of each operation does not depend on the size of v.
 """
 
 from typing import NamedTuple
@@ -14,19 +14,19 @@ from wolfpack.kernels.slots import HAS_ROWS, spread, touched
 
 
 class Direction(NamedTuple):
-    """Numbers in the shape of v, all zero between two updates, and where they are not.
+    """Numbers in the shape of v, all zero between two updates, and their rows.
 
     Every record that lays out a direction holds one; the kernels take no other form.
     """
 
     values: np.ndarray
-    rows: np.ndarray  # the rows that blocks touched, or all rows
+    rows: np.ndarray  # that the blocks touch, or all rows
     own_rows: np.ndarray  # the rows of one block
-    stamps: np.ndarray  # the update that touched a row last
+    stamps: np.ndarray  # the stamp of the update that last touched a row
 
     @classmethod
     def create(cls, problem, values=None, rows=None) -> "Direction":
-        """Make one for a problem; `values` and `rows` may stand elsewhere."""
+        """Make a direction; `values` and `rows` may be memory of the caller."""
         shape, is_sparse = problem.shared.shape, problem.touched is not None
         values = zeros(shape, problem.shared.dtype) if values is None else values
         return cls(
@@ -41,7 +41,7 @@ class Direction(NamedTuple):
 def lay_out(data, blocks, i, atom, scale, direction, linear, n_rows, stamp, work):
     """Add scale A_i (s - x_(i)); return <c, d> and the number of rows so far.
 
-    The caller has called `prepare` for this block and atom. `stamp` numbers updates.
+    The caller has called `prepare` for this block and atom. `stamp` is the update's.
     """
     more = spread(data, blocks, i, atom, scale, direction.values, work)
     linear = fused_sum(linear, more)
@@ -50,10 +50,10 @@ def lay_out(data, blocks, i, atom, scale, direction, linear, n_rows, stamp, work
 
 @jit
 def fused_sum(one, two):
-    """Return a sum, fused with the product that its last term may be.
+    """Return one + two, fused with a product that `two` may be.
 
-    Written out where it is called, it would be fused or not, depending on what the
-    compiler puts between the two operations; bits must not depend on that.
+    As an expression in its caller it would be fused or not, depending on what the
+    compiler puts between product and sum; the bits must not depend on that.
     """
     return one + two
 

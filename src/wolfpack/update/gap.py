@@ -11,7 +11,7 @@ the linear term cancels in it, so v alone gives the bound:
     f(y) - gap(y) = g(v) - <grad g(v), v - v0> + sum_i min <s_(i), grad_i f>
 
 Each evaluation is one call of the oracle per block. The running estimate that the loop
-keeps is biased low by stale atoms; it may start such a pass, never replace it.
+keeps is biased low by stale atoms; it may trigger such a pass, but not replace it.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ from wolfpack.update.visit import admits
 def least_value(data, shared, exact, i, atom, work):
     """Return min <s_(i), grad_i f>; its atom is left in `atom`.
 
-    NaN where the atom lies outside of M_i: its score could be read from anywhere.
+    NaN where the atom lies outside M_i: to score it could read outside an array.
     Where v is float32 the oracle finds the atom, and its score is taken again from
     `exact`, the same v in double precision.
     """
@@ -55,7 +55,7 @@ def oracle_values(
 ):
     """Return `total` plus the sum over blocks [first, last) of min <s_(i), grad_i f>.
 
-    Where `gaps` is not empty, each block's own gap goes there. It ends at the block
+    Where `gaps` is not empty, it gets the gap of each block. The pass ends at the block
     that makes the sum NaN, which is in `current` then.
     """
     data, shared, exact, blocks = (
@@ -99,7 +99,7 @@ def evaluate(data, shared):
 
 @entry
 def inner_products(data, shared, change, rows):
-    """Return <grad g(v), v - v0> over `rows`, and <grad g(v), v>: it sizes rounding."""
+    """Return <grad g(v), v - v0> over `rows`, and <grad g(v), v>, to judge rounding."""
     inner = slope(data, shared, change, rows, 0.0)
     return inner, slope(data, shared, shared, rows, 0.0)
 

@@ -1,10 +1,10 @@
 """The server of Algorithm 1, apart from how messages reach it.
 
-It takes messages {i, s_(i)} one by one until it has tau disjoint blocks (a block that
-comes twice overwrites, which is counted; one older than half of all versions is
-dropped), and then makes one step with them. `ring` feeds it from shared memory,
-`simulation` from a simulated network, `backlog` from drawn delays, `service` from a
-real network.
+It takes messages {i, s_(i)} one by one until it has tau disjoint blocks, and then makes
+one step with them. A second message of a block replaces the first, which is counted as
+a collision; a message older than half of all versions is dropped. `ring` feeds it from
+shared memory, `simulation` from a simulated network, `backlog` from drawn delays,
+`service` from a real network.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Inbox(NamedTuple):
     batch: Batch
     delays: np.ndarray
     places: np.ndarray  # per block: the stamp of its last message, and its place
-    count: np.ndarray  # of the blocks that are here
+    count: np.ndarray  # of the blocks gathered so far
 
     @classmethod
     def create(cls, problem, tau: int) -> "Inbox":
@@ -48,7 +48,7 @@ def clear_inbox(inbox, tally):
 
 @jit
 def is_complete(inbox):
-    """Return whether tau disjoint blocks are here."""
+    """Return whether tau disjoint blocks are gathered."""
     return inbox.count[0] == inbox.batch.chosen.size
 
 
@@ -76,10 +76,10 @@ def take(inbox, tally, i, message, share, delay, version):
 def step_with_messages(
     data, shared, blocks, average, inbox, counts, tally, work, plan, k, is_searched
 ):
-    """Make one step with all blocks that are here; return gamma, NaN if it fails.
+    """Make one step with all blocks gathered; return gamma, NaN if it fails.
 
-    `is_searched`: each worker has searched for its own block, and the shares say how
-    far it goes. `counts` gets the gap at the v of now, which messages do not know.
+    `is_searched`: the workers have searched, and `shares` holds gamma_i of each block.
+    `counts` gets the gap at the newest v, which the workers did not know.
     """
     batch, count = inbox.batch, inbox.count[0]
     linear = 0.0
@@ -114,7 +114,7 @@ def step_with_messages(
 
 @jit
 def finish(data, shared, blocks, average, inbox, progress, tally, work, plan):
-    """Make one update of the blocks that are here; return DONE, or why it cannot."""
+    """Make one update of the blocks gathered; return DONE, or why it cannot."""
     if not has_room(blocks, inbox.batch.chosen.size):
         return Exit.GROW
     k = progress.updates
@@ -132,7 +132,7 @@ def finish(data, shared, blocks, average, inbox, progress, tally, work, plan):
 @jit
 def note_delay(tally, delay):
     """Count an update that was computed `delay` versions ago."""
-    delay = max(delay, 0)  # the histogram begins there
+    delay = max(delay, 0)  # the histogram begins at 0
     tally.made += 1
     tally.delays += delay
     tally.max_delay = max(tally.max_delay, delay)
@@ -141,7 +141,7 @@ def note_delay(tally, delay):
 
 @jit
 def is_too_late(tally, delay, version):
-    """Drop what is older than half of all versions (Theorem 4's condition)."""
+    """Drop a message older than half of all versions (Theorem 4's condition)."""
     if delay > version // 2:
         tally.dropped += 1
         return True

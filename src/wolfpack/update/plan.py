@@ -47,8 +47,8 @@ class Plan(NamedTuple):
     exact: bool  # whether steps aim at the minimiser of a block
 
 
-# How far a run is. `at` is the block that a loop is at: where a function raises, it is
-# the one to blame. `checked` are the calls before the last scheduled check, or -1.
+# How far a run is. `at` is the current block of a loop: an error message names it where
+# a function raises. `checked` are the calls before the last scheduled check, or -1.
 PROGRESS = np.dtype(
     [
         ("updates", np.int64),
@@ -87,7 +87,7 @@ def make_progress() -> Any:
 
 
 def make_tallies(count: int) -> Any:
-    """Return one record a worker, all zero but the damping, which is 1: none."""
+    """Return one record a worker: all zero, but the damping is 1, the full step."""
     tallies = zeros(count, TALLY).view(np.recarray)
     tallies.damping = 1.0
     return tallies

@@ -1,8 +1,8 @@
-"""The pool that weighted atoms lie in: a place for each block, room to grow, files.
+"""The memory of weighted atoms: a list for each block, with room to grow.
 
 The lists of all blocks stand one after the other, with some room behind each. Where a
-list is full the loop moves it to the end of the pool (`atoms`); where the pool is full
-the loop returns, and `grow` makes a larger one without holes.
+list is full, the loop moves it to the end of the pool (`atoms`); where the pool is
+full, the loop returns, and `grow` makes a larger one without holes.
 """
 
 import sys
@@ -15,8 +15,8 @@ from wolfpack.kernels.specialise import library
 
 ROUNDING = 1e-12  # of a weight
 FIRST_ROOM = 4  # atoms in the list of a new block
-SPARE_LISTS = 16  # doublings of the longest list that fit at least, a block in flight
-SPARE = 8  # entries behind the last atom: it may be read eight at a time
+SPARE_LISTS = 16  # longest lists that fit behind the others, a block in flight
+SPARE = 8  # entries behind the last atom, which may be read eight at a time
 
 # Where the list of a block is.
 PLACE = np.dtype(
@@ -40,7 +40,7 @@ TOP = np.dtype(
 
 
 class Atoms(NamedTuple):
-    """The atoms of all blocks and their convex weights, and where those of each are."""
+    """The atoms of all blocks, their convex weights, and the place of each list."""
 
     place: Any  # a record a block, see `PLACE`
     weights: np.ndarray
@@ -92,13 +92,13 @@ def refuse(arrays: dict[str, np.ndarray], offsets: np.ndarray) -> None:
     if counts.sum() != len(weights) or counts @ sizes != len(atoms):
         raise ValueError("its atoms and weights do not fit their counts")
     sums = np.add.reduceat(weights, np.cumsum(counts) - counts)
-    # A step of 1e-17 leaves a weight of 0, or of a rounding error below it.
+    # After a step of 1e-17 a weight is 0, or a rounding error below 0.
     if not (weights.min() >= -ROUNDING and np.abs(sums - 1).max() < 1e-6):
         raise ValueError("the weights of a block are no convex combination")
 
 
 def outline(start: np.ndarray, offsets: np.ndarray) -> Atoms:
-    """Return a store without atoms, which knows how long they are."""
+    """Return a store without atoms, for a worker that needs only their lengths."""
     place = _make_places(len(offsets) - 1)
     place.length = np.diff(offsets)
     top = np.zeros(1, TOP).view(np.recarray)
@@ -108,7 +108,7 @@ def outline(start: np.ndarray, offsets: np.ndarray) -> Atoms:
 def grow(blocks: Atoms, batch_size: int) -> Atoms:
     """Copy into a pool without holes, with space for many more atoms.
 
-    Only what is used costs memory: untouched pages of the pool are never mapped.
+    Unused space costs no memory: the system maps a page at its first write.
     """
     place = blocks.place.copy()
     place.room = np.maximum(place.count + 1, FIRST_ROOM)

@@ -1,8 +1,8 @@
 """Which blocks the next update visits: S in the paper, |S| = tau.
 
 `uniform`: a new subset each time, without replacement within it. `permutation`: a new
-order each epoch, walked through; it needs up to a third fewer passes. `gap`: blocks in
-proportion to their gap when last seen, drawn in O(log n) from a Fenwick tree.
+order each epoch; it needs up to a third fewer passes. `gap`: blocks in proportion to
+their gap when last seen, drawn in O(log n) from a Fenwick tree.
 """
 
 import json
@@ -17,7 +17,7 @@ from wolfpack.kernels.specialise import library
 
 UNIFORM, PERMUTATION, GAP = 0, 1, 2
 KINDS = {"uniform": UNIFORM, "permutation": PERMUTATION, "gap": GAP}
-# The least weight of a block, in parts of the mean; and where all gaps are 0.
+# The least weight of a block, relative to the mean weight, and where all gaps are 0.
 FLOOR, TINY = 0.01, 1e-300
 # Random generators that a state may hold, and the largest position in their buffers.
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
@@ -34,7 +34,7 @@ class Sampler(NamedTuple):
 
 
 def create(n_blocks: int, kind: str) -> Sampler:
-    """Make a sampler; with kind "gap" all blocks start out equal."""
+    """Make a sampler; with kind "gap" all blocks start with the same weight."""
     n_gaps = n_blocks if KINDS[kind] == GAP else 0
     sampler = Sampler(
         np.arange(n_blocks), np.array([n_blocks]), np.ones(n_gaps), np.zeros(n_gaps + 1)
@@ -57,7 +57,7 @@ def draw(kind, sampler, rng, chosen):
     if kind == GAP:
         _draw_by_gap(sampler, rng, chosen)
         return
-    if kind == UNIFORM:  # the first tau places of a new shuffle
+    if kind == UNIFORM:  # shuffle the first tau places
         cursor[0] = 0
         _shuffle(order, rng, tau)
     elif cursor[0] + tau > n:  # a new permutation
@@ -104,9 +104,9 @@ def observe(sampler, i, gap):
 
 @entry
 def refresh(sampler):
-    """Build the tree anew from the gaps: rounding has gathered in it.
+    """Build the tree anew from the gaps: rounding errors add up in it.
 
-    The floor of `observe` holds here too: a block whose gap is 0 now may not stay so.
+    The floor of `observe` holds here, too: the gap of a block may rise from 0 later.
     """
     gaps, tree = sampler.gaps, sampler.tree
     tree[:] = 0.0
@@ -170,9 +170,9 @@ def is_sound(sampler: Sampler, n_blocks: int) -> bool:
 
 
 def repair(sampler: Sampler) -> Sampler:
-    """Return the sampler with a tree of its gaps, if it has another one.
+    """Return the sampler, with a new tree if its tree does not fit its gaps.
 
-    Rounding that has gathered in the tree stays, so that a run goes on bit for bit.
+    A tree that differs by rounding only is kept, so that a run goes on bit for bit.
     """
     gaps, tree = sampler.gaps.copy(), np.zeros_like(sampler.tree)
     fresh = sampler._replace(gaps=gaps, tree=tree)
@@ -208,7 +208,7 @@ def _plain(value: Any) -> Any:
 def _read_like(known: Any, value: Any, name: str = "") -> Any:
     """Undo `_plain`, for a value of the same form as `known`.
 
-    NumPy believes what it is told: a position beyond its buffer reads foreign memory.
+    NumPy does not check it: with a position beyond its buffer it reads foreign memory.
     """
     if isinstance(known, dict) and isinstance(value, dict) and set(known) == set(value):
         return {key: _read_like(known[key], value[key], key) for key in known}

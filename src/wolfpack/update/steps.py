@@ -49,13 +49,14 @@ def jointly(data, shared, direction, rows, linear, plan, tau, k, wants_slope):
 def search(data, shared, direction, rows, linear, bend, is_known):
     """Return gamma, the rate -f' at which f falls at 0, and the curvature.
 
-    Where the curvature `bend` is known, one slope settles gamma.
+    Where the curvature `bend` is known, one slope gives gamma.
     """
     if is_known:
         fall = -slope(data, shared, direction, rows, 0.0) - linear
         return closed_form(fall, bend), fall, bend
     gamma, at_zero = line_search(data, shared, direction, rows, linear)
-    # Where gamma < 1 the slope vanishes there; at 1 the curvature is at most this.
+    # At gamma < 1 the slope is zero, which gives the mean curvature up to there; at
+    # gamma = 1 this is an upper bound.
     return gamma, -at_zero, -at_zero / gamma if gamma > 0.0 else 0.0
 
 
@@ -80,8 +81,8 @@ def closed_form(gap, curvature):
 def line_search(data, shared, direction, rows, linear):
     """Return (gamma, slope at 0) along `direction`; `linear` is <c, d>.
 
-    Two slopes settle a quadratic g. Otherwise the root of the slope is found by the
-    Illinois variant of the secant rule, which keeps it bracketed, and by halving
+    Two slopes give gamma for a quadratic g. Otherwise the root of the slope is found by
+    the Illinois variant of the secant rule, which keeps it bracketed, and by halving
     where three such steps did not halve the bracket.
     """
     at_zero = slope(data, shared, direction, rows, 0.0) + linear

@@ -25,7 +25,7 @@ def create(start: np.ndarray, offsets: None, batch_size: int) -> Vectors:
 
 
 def outline(start: np.ndarray, offsets: None) -> Vectors:
-    """Return a store without points, which knows how long they are."""
+    """Return a store without points, for a worker that needs only their length."""
     return create(start[:0], None, 1)
 
 
@@ -52,7 +52,7 @@ def refuse(arrays: dict[str, np.ndarray], offsets: None) -> None:
 
 
 def for_worker(blocks: Vectors) -> Vectors:
-    """Return the store as one of several threads may use it: with its own scratch."""
+    """Return the store with scratch of its own, for one of several threads."""
     return blocks._replace(difference=np.zeros_like(blocks.difference))
 
 

@@ -1,7 +1,7 @@
-"""Visit a block: find where it should move, and how much that promises.
+"""Visit a block: find the atom to move towards, and the gap that it promises.
 
-The oracle's corner, or the block's minimiser; later steps may aim at atoms that are
-stored. Every engine finds its atoms here, so what is no point of M_i is met here once.
+The atom is the oracle's corner, or the block's minimiser. Every engine finds its atoms
+here, and `admits` refuses those outside M_i.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ from wolfpack.update.plan import Exit
 
 @glue
 def aim(data, shared, blocks, i, atom, work, exact):
-    """Write where block i should move into `atom`: a corner, or its minimiser."""
+    """Write the atom to move block i towards: a corner, or its minimiser."""
     if HAS_MINIMISER and exact:
         read_point(blocks, i, atom)
         minimiser(data, shared, i, atom, work)
@@ -40,7 +40,7 @@ def admits(data, i, atom):
 def find(data, shared, blocks, i, scratch, work, exact, repeats):
     """Aim `repeats` times, to play a hard oracle; return the atom and DONE.
 
-    INFEASIBLE where it lies outside of M_i: it may lead outside an array.
+    INFEASIBLE where the atom lies outside M_i: as an index it may leave an array.
     """
     atom = trim(blocks, i, scratch)
     for _ in range(repeats):

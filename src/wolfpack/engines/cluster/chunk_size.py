@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
-PUSH_SECONDS = 5e-4  # that a message takes of the worker, and of the server
-ROUND_TRIP = 1e-3
-CHUNK_SECONDS = 0.02  # of oracle calls in a message: then it is 3 % of the time
-SHARE = 0.25  # of all blocks may be on their way: the mild-delay regime, and a margin
-STEP_BYTES = 2**18  # of v, which a line search passes over in about 20 microseconds
+PUSH_SECONDS = 5e-4  # the cost of a message, to the worker and to the server
+ROUND_TRIP = 1e-3  # seconds
+CHUNK_SECONDS = 0.02  # of oracle calls a message, which then costs 3 % of them
+SHARE = 0.25  # of all blocks may be in flight, so that delays stay mild
+STEP_BYTES = 2**18  # of v: a line search reads them in about 20 microseconds
 
 
 def choose(
@@ -22,11 +22,12 @@ def choose(
 
 
 def choose_chunk(seconds: float, n_workers: int, n_blocks: int) -> tuple[int, int]:
-    """Return the blocks of a message, `seconds` each, and the messages on their way.
+    """Return the blocks in a message, and the messages of a worker in flight.
 
-    Enough that they are worth a message, and that the server is busy for half of its
-    time at most; but with T workers, windows of W and chunks of c, W T c blocks are on
-    their way, tau kappa in the paper, and these must be few of all n.
+    `seconds` is the time of an oracle call. A chunk is large enough that a message is
+    worth its cost, and that messages keep the server busy for at most half of its time.
+    It is limited because T workers with W messages of c blocks each have W T c blocks
+    in flight, tau kappa in the paper, which must be a small part of all n.
     """
     wanted = max(CHUNK_SECONDS, 2.0 * PUSH_SECONDS * n_workers) / seconds
     most = SHARE * n_blocks / n_workers
@@ -35,10 +36,10 @@ def choose_chunk(seconds: float, n_workers: int, n_blocks: int) -> tuple[int, in
 
 
 def choose_window(seconds: float) -> int:
-    """Return the messages on their way at once, if one takes so long to solve.
+    """Return how many messages a worker has in flight, if one takes `seconds` to solve.
 
-    Two hide the round trip; where solving takes less than that, the second one would
-    only make v older.
+    Two hide the round trip. Where solving takes less than the round trip, a second
+    message would only be solved against an older v.
     """
     return 2 if seconds > ROUND_TRIP else 1
 
@@ -46,8 +47,8 @@ def choose_window(seconds: float) -> int:
 def choose_tau(problem, n_workers: int, chunk: int) -> int:
     """Return how many blocks the server gathers for an update.
 
-    Stale atoms do least harm one by one: each meets a line search of its own, on the
-    newest v. Only where that passes over a large v are there more to an update.
+    One is best: each stale atom then gets its own line search, on the newest v. An
+    update takes more only where that search reads a large v and would cost too much.
     """
     reach = 0 if problem.touched is not None else problem.shared.nbytes
     most = min(n_workers * chunk, problem.n_blocks // 2)

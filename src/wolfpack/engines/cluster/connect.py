@@ -1,4 +1,4 @@
-"""How the driver gets into a Ray cluster, or starts one, and hears from it."""
+"""How the driver joins or starts a Ray cluster, and waits for its answers."""
 
 import contextlib
 import os
@@ -13,12 +13,12 @@ from typing import Any
 from wolfpack.result import EngineError
 
 CONNECT_SECONDS = 18.0
-ANSWER_SECONDS = 300.0  # a server that is alive answers within, or is taken for lost
-HURRY_SECONDS = 10.0  # after Ctrl-C
+ANSWER_SECONDS = 300.0  # a server that is silent for longer counts as lost
+HURRY_SECONDS = 10.0  # the same, after Ctrl-C
 PROBE_SECONDS = 30.0  # to start a Python and to ask a cluster one question
 QUIET = {"logging_level": "ERROR", "log_to_driver": False}
 CERTIFICATES = ("RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT")
-# Run by another Python, which has no token; what it prints last is the answer.
+# A second Python, which has no token, runs this; its last line is the answer.
 PROBE = """
 import sys
 from ray._raylet import GcsClient
@@ -40,7 +40,7 @@ MISSING = "Ray is not installed; pip install 'wolfpack[ray]'."
 
 
 def import_ray() -> Any:
-    """Return the module, or say how to get it."""
+    """Return the module `ray`, or say how to install it."""
     try:
         import ray
     except ImportError as error:
@@ -51,7 +51,8 @@ def import_ray() -> Any:
 def connect(ray: Any, address: str | None, n_workers: int | None) -> None:
     """Join the cluster at `address`; without one, start Ray on this machine.
 
-    Ray sets RAY_AUTH_MODE meanwhile; the next cluster may want it otherwise.
+    Ray sets RAY_AUTH_MODE while it joins; it is restored, because the next cluster may
+    need another value.
     """
     check_certificates()
     with _environment(RAY_AUTH_MODE=None):
@@ -80,7 +81,7 @@ def _join(ray: Any, address: str) -> None:
     def enter() -> None:
         try:
             ray.init(address=address, **QUIET)
-            if late.is_set():  # nobody waits for it any more
+            if late.is_set():  # the caller has given up waiting
                 ray.shutdown()
         except BaseException as error:
             failed.append(error)
@@ -114,7 +115,7 @@ def check_certificates() -> None:
 
     context, (certificate, key, ca) = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), paths
     try:
-        context.set_ciphers("ALL:@SECLEVEL=0")  # short keys are for Ray to judge
+        context.set_ciphers("ALL:@SECLEVEL=0")  # Ray decides about short keys
         context.load_cert_chain(certificate, key, password="")
         context.load_verify_locations(ca)
     except ssl.SSLError as error:
@@ -132,7 +133,7 @@ def count_hosts(ray: Any) -> int:
 
 
 def is_guarded(ray: Any) -> bool:
-    """Return whether only those who know a token may join; the cluster is asked."""
+    """Ask the cluster whether only those who know its token may join."""
     address = ray.get_runtime_context().gcs_address
     secrets = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
     stranger = {k: v for k, v in os.environ.items() if k not in secrets}
@@ -155,7 +156,7 @@ def is_guarded(ray: Any) -> bool:
 
 
 def refuse_open(ray: Any) -> None:
-    """Refuse a cluster of several machines that lets everybody in."""
+    """Refuse a cluster of several machines that asks for no token."""
     hosts = count_hosts(ray)
     if hosts > 1 and not is_guarded(ray):
         raise PermissionError(OPEN.format(hosts))
@@ -174,7 +175,11 @@ def refuse_another(ray: Any, address: str | None, busy: bool = False) -> None:
 
 
 def stay_here(ray: Any, checkpoint: Any) -> Any:
-    """Keep the server on this machine: firmly if its checkpoint is here alone."""
+    """Return how Ray is to keep the server on this machine.
+
+    Without a `checkpoint` of the user's, the server's file is on this machine only, so
+    the server may not be restarted on another one.
+    """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = ray.get_runtime_context().get_node_id()
@@ -182,7 +187,7 @@ def stay_here(ray: Any, checkpoint: Any) -> Any:
 
 
 def _knock(address: str) -> None:
-    """Refuse an address where nobody listens, before Ray tries for a long time."""
+    """Refuse an address that no process listens at; Ray would try for a long time."""
     if address == "auto":
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -197,14 +202,18 @@ def _knock(address: str) -> None:
 
 
 def fetch(thing: list) -> Any:
-    """Return what a list holds: a reference, which it hides from Ray, or the thing."""
+    """Return the only item of a list, or the object that it refers to.
+
+    Ray replaces a reference among the arguments of a call by its object before the
+    call; it does not look into lists.
+    """
     from ray import ObjectRef, get
 
     return get(thing[0]) if isinstance(thing[0], ObjectRef) else thing[0]
 
 
 def result_of(ray: Any, ref: Any) -> Any:
-    """Return what a call returned; say in one line what it raised."""
+    """Return what a call returned; raise what it raised, told in one line."""
     from ray.exceptions import RayTaskError
 
     try:
@@ -216,7 +225,10 @@ def result_of(ray: Any, ref: Any) -> Any:
 
 
 def await_answer(ray: Any, call: Any, hurry: Callable[[], bool]) -> Any:
-    """Wait for the server's answer; not much longer if somebody wants to stop."""
+    """Return the server's answer.
+
+    Waiting ends after ANSWER_SECONDS, or after HURRY_SECONDS if `hurry()` is true.
+    """
     begin = time.monotonic()
     limit = begin + ANSWER_SECONDS
     while True:
@@ -231,14 +243,14 @@ def await_answer(ray: Any, call: Any, hurry: Callable[[], bool]) -> Any:
 
 
 def last_line(error: BaseException) -> str:
-    """Return what was raised; Ray puts the traceback before it."""
+    """Return the last line of a message; Ray puts the traceback before it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
 
 
 @contextlib.contextmanager
 def carrying(state: Any) -> Iterator[None]:
-    """Let every fault of the cluster carry the last state that reached the driver."""
+    """Give every error of the cluster the last state that reached the driver."""
     from ray.exceptions import RayError
 
     try:
@@ -252,13 +264,13 @@ def carrying(state: Any) -> Iterator[None]:
 
 
 def _places() -> str:
-    """Return where this process finds its modules, for those that it starts."""
+    """Return the module search path, for the processes that this one starts."""
     return os.pathsep.join(place or os.getcwd() for place in sys.path)
 
 
 @contextlib.contextmanager
 def _environment(**names: str | None) -> Iterator[None]:
-    """Set variables meanwhile, those of None as they are, and then restore them all."""
+    """Set the variables that are not None; restore all of them at the end."""
     before = {name: os.environ.get(name) for name in names}
     os.environ.update({k: v for k, v in names.items() if v is not None})
     try:

@@ -1,7 +1,7 @@
-"""The driver of a cluster: it starts everything, watches, and fetches what is there.
+"""The driver of a cluster: it starts server and workers, watches, and fetches x and v.
 
-Ray starts processes that died again: a worker has nothing to lose, and the driver tells
-the server to go on from its last checkpoint.
+Ray restarts processes that died. A worker has no state to lose; the driver tells a
+restarted server to continue from its last checkpoint.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ from wolfpack.result import EngineError, Live, Traffic
 from wolfpack.run.faults import failure
 from wolfpack.update.plan import Exit, make_progress, make_tallies
 
-WATCH_SECONDS = 0.03  # between two looks of the driver
-REVIVE_SECONDS = 60.0  # for a server that died to come back
-GOODBYE_SECONDS = 2.0  # for workers to return
-ALONE_SECONDS = 0.1  # a full pass that takes the driver less is not spread
+WATCH_SECONDS = 0.03  # between two questions of the driver to the server
+REVIVE_SECONDS = 60.0  # for Ray to restart a server that died
+GOODBYE_SECONDS = 2.0  # for workers to return by themselves
+ALONE_SECONDS = 0.1  # the driver makes a full pass itself if that takes it less
 
 logger = logging.getLogger("wolfpack")
 
@@ -47,25 +47,23 @@ class RaySession(Session):
         self.fleet: Fleet | None = None
         self.lease: lease.Lease | None = None
         self.stale = False  # whether the server is ahead of run.state
-        self.alone = True  # whether the driver makes certificates by itself
-        self.made = np.zeros(2, np.int64)  # updates and calls that are known of
-        self.known: Any = make_progress()  # of the server's life
-        self.tallies = make_tallies(0)  # of each of its lives
+        self.alone = True  # whether the driver makes the pass of a check by itself
+        self.made = np.zeros(2, np.int64)  # the most updates and calls reported
+        self.known: Any = make_progress()  # of the server since its last start
+        self.tallies = make_tallies(0)  # one for each start of the server
         self.traffic: list[tuple] = []
         self.n_live, self.unsaved = 0, ""
         self.folder: tempfile.TemporaryDirectory | None = None
 
-    # The hooks of a run.
-
     def open(self, run) -> None:
-        """Start server and workers, outside all clocks."""
+        """Start server and workers; no clock of the run counts this time."""
         with connect.carrying(run.state):
             self._start(run)
 
     def advance(self, run, calls: int) -> Exit:
         """Wait until the cluster has made `calls` calls; return why it ended.
 
-        It never stops for the driver, only at the last epoch.
+        The cluster goes on while the driver checks; it stops only at the last epoch.
         """
         with connect.carrying(run.state):
             return self._advance(run, calls)
@@ -92,7 +90,7 @@ class RaySession(Session):
         return Exit(status["ended"])
 
     def fetch(self, run) -> None:
-        """Bring x and v here, and how many updates they are made of."""
+        """Bring x and v from the server to this process, and their counts."""
         if not self.stale:
             return
         state = run.state
@@ -108,7 +106,7 @@ class RaySession(Session):
         self.stale = False
 
     def oracle_sum(self, state, exact: np.ndarray, stop: Callable) -> float | None:
-        """Spread a full pass over the workers; None: the driver is to make it."""
+        """Spread a full pass over the workers; None: the driver makes it itself."""
         if self.alone or self.fleet is None:
             return None
         with connect.carrying(state):
@@ -123,7 +121,7 @@ class RaySession(Session):
 
     @property
     def live(self) -> Live:
-        """How it goes, for callbacks."""
+        """The numbers of this moment, for callbacks."""
         tallies = self.tallies
         count = max(int(tallies.histogram.sum()), 1)
         delay = float(tallies.delays.sum() / count)
@@ -160,7 +158,7 @@ class RaySession(Session):
                 self.folder.cleanup()
 
     def _say_goodbye(self) -> None:
-        """Let the workers return by themselves, or Ray says that their task failed."""
+        """Let the workers return: Ray reports a task that is killed as failed."""
         save = self.engine.checkpoint is not None
         with contextlib.suppress(Exception):
             self.ray.get(self.server.finish.remote(save), timeout=GOODBYE_SECONDS)
@@ -169,7 +167,7 @@ class RaySession(Session):
         with contextlib.suppress(Exception):
             self.ray.kill(self.server)
 
-    # How it starts.
+    # The start of a run.
 
     def _start(self, run) -> None:
         ray, engine = self.ray, self.engine
@@ -196,10 +194,10 @@ class RaySession(Session):
         self._begin(run)
         self.fleet.set_to_work(self.server, self.chunk, window)
 
-    # How it goes on.
+    # A run under way.
 
     def _note(self, run, status: dict[str, Any]) -> None:
-        """Keep what is to survive the server; give the run what is new."""
+        """Copy the counts of the server, which may die; give the run what is new."""
         now, known, progress = status["progress"], self.known, run.state.progress
         self.made = np.maximum(self.made, (now.updates, now.calls))
         progress.gap_sum += now.gap_sum - known.gap_sum
@@ -213,7 +211,7 @@ class RaySession(Session):
                 logger.warning("Ray: the checkpoint fails: %s.", self.unsaved)
 
     def _fetch_what_failed(self, run) -> None:
-        """Bring the iterate here, and raise what a worker or the server raised."""
+        """Fetch the iterate, then raise what a worker or the server raised."""
         self.fetch(run)
         found = self._ask("status", run)["error"]
         if found is None:
@@ -225,7 +223,7 @@ class RaySession(Session):
         raise error
 
     def _begin(self, run) -> None:
-        """Tell the server where to go on from."""
+        """Tell the server which checkpoint to continue from."""
         assert self.fleet is not None
         made = (int(self.made[0]), int(self.made[1]))
         orders = Orders(
@@ -249,7 +247,7 @@ class RaySession(Session):
         self.traffic.append(status["traffic"])
 
     def _save_anew(self, run, wrong: str) -> None:
-        """Give the server what this process has, if its own checkpoint is lost."""
+        """Save the state of the driver for a server whose checkpoint is lost."""
         logger.warning("Ray: %s The server goes on from the last check.", wrong)
         try:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
@@ -261,12 +259,12 @@ class RaySession(Session):
             ) from error
 
     def _ask(self, method: str, run, *args: Any) -> Any:
-        """Call the server; if it died, wait until it is back, and tell it to go on."""
+        """Call the server; if it died, await its restart, and let it continue."""
         from ray.exceptions import RayActorError
 
         silent = time.monotonic()
         while True:
-            if not lease.holds(self.ray, self.lease):  # a call would start another
+            if not lease.holds(self.ray, self.lease):  # a call would start a new Ray
                 raise EngineError("the program called ray.shutdown() during the run.")
             try:
                 call = getattr(self.server, method).remote(*args)
@@ -296,6 +294,6 @@ class RaySession(Session):
 
 
 def _count(state, progress) -> None:
-    """Take over how far the server is."""
+    """Copy the server's counts, and the block it is at, into the state."""
     state.progress.updates, state.progress.calls = progress.updates, progress.calls
     state.progress.at = progress.at

@@ -1,6 +1,6 @@
 """The workers of a cluster, as the driver sees them: hired, set to work, looked after.
 
-One process a core. Whoever dies is started again by Ray; machines that join later get
+There is one process a core. Ray restarts those that die; machines that join later get
 workers within a second.
 """
 
@@ -17,28 +17,31 @@ from wolfpack.engines.cluster import connect
 from wolfpack.engines.cluster.worker_actor import WorkerActor
 from wolfpack.result import EngineError
 
-TEND_SECONDS = 1.0  # between two looks at workers and machines
-START_SECONDS = 60.0  # for all workers; then with those that are there
-LAST_CALL_SECONDS = 300.0  # for the first one
-LOOK_SECONDS = 0.05  # between two looks for Ctrl-C at a check
-# Of a check a worker gets so many shares, the slow ones fewer, of so long at most.
+TEND_SECONDS = 1.0  # between two inspections of workers and machines
+START_SECONDS = 60.0  # for all workers; the run begins with those that are ready
+LAST_CALL_SECONDS = 300.0  # more for the first worker, where none is ready
+LOOK_SECONDS = 0.05  # between two tests for Ctrl-C during a check
+# A check is cut into SHARES parts for each worker, or more, so that a part takes about
+# SHARE_SECONDS at most. A worker gets the next part when it has finished one, so slow
+# workers get fewer.
 SHARES, SHARE_SECONDS = 4, 1.0
-# Without any answer for so many times as long, shares are given to others, too; and at
-# last the driver does without.
+# Both count the seconds without an answer in times of one part. After DOUBT of them,
+# parts that a worker already has are given to idle workers, too; after PATIENCE of them
+# the driver makes the pass itself.
 DOUBT, PATIENCE = 2.0, 30.0
 
 logger = logging.getLogger("wolfpack")
 
 
 class Fleet:
-    """Workers, by number."""
+    """The workers of one run; worker t is `workers[t]`."""
 
     def __init__(
         self, ray: Any, problem: Any, n_workers: Any, alone: bool = True
     ) -> None:
         self.ray, self.n_blocks = ray, problem.n_blocks
         self.alone = alone  # whether no other run of this process holds cores
-        self.problem = [ray.put(problem)]  # to every machine once
+        self.problem = [ray.put(problem)]  # Ray sends it to each machine once
         self.auto = n_workers == "auto"
         self.wanted = self._count_cores() if self.auto else int(n_workers)
         self.workers: list[Any] = []
@@ -48,14 +51,15 @@ class Fleet:
         self.next_tend = 0.0
 
     def hire(self) -> None:
-        """Start all, and see how long an oracle call takes."""
+        """Start all workers, and measure how long an oracle call takes."""
         ray, count = self.ray, self.wanted
-        # A core each, so that Ray puts them where cores are. More workers than cores,
-        # and those of a second run, would wait for ever for one: they take none.
+        # Each worker reserves a core, so that Ray places it on a machine with a free
+        # one. Where there are more workers than cores, or a second run holds the cores,
+        # a worker would wait for ever, so no worker reserves one.
         cores = 1 if self.alone and count <= self._count_cores() else 0
         self.workers = [self._hire_one(cores) for _ in range(count)]
         first = self.workers[0].warm.remote(self.problem)
-        ray.wait([first], timeout=START_SECONDS)  # the others find its compiled code
+        ray.wait([first], timeout=START_SECONDS)  # the others load its compiled code
         warm = [first, *(w.warm.remote(self.problem) for w in self.workers[1:])]
         ready, _ = ray.wait(warm, num_returns=count, timeout=START_SECONDS)
         if not ready:
@@ -78,7 +82,7 @@ class Fleet:
         return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
 
     def set_to_work(self, server: Any, chunk: int, window: int) -> None:
-        """Let all of them begin."""
+        """Start the `work` of every worker."""
         self.orders = (server, self.problem, chunk, window)
         for t in range(len(self.workers)):
             self._set_to_work(t)
@@ -87,7 +91,7 @@ class Fleet:
         self.tasks[self.workers[t].work.remote(t, *self.orders)] = t
 
     def tend(self) -> None:
-        """Look after those that came back by themselves, and new machines."""
+        """Replace workers whose `work` has ended, and hire on machines that joined."""
         if time.monotonic() < self.next_tend:
             return
         self.next_tend = time.monotonic() + TEND_SECONDS
@@ -97,7 +101,7 @@ class Fleet:
         if self.auto and self._count_cores() > len(self.workers):
             try:
                 connect.refuse_open(self.ray)
-            except OSError as error:  # the new machine may be anybody's
+            except OSError as error:  # anyone may have joined this machine
                 self.auto = False
                 logger.warning("Ray: machines that joined are not used: %s", error)
                 return
@@ -106,12 +110,12 @@ class Fleet:
                 self._set_to_work(t)
 
     def _replace(self, task: Any) -> None:
-        """Give a worker that returned its work again; do without one that is gone."""
+        """Restart the `work` of a worker that returned; drop a worker that is gone."""
         from ray.exceptions import RayActorError
 
         t = self.tasks.pop(task)
         try:
-            connect.result_of(self.ray, task)  # raises what it raised
+            connect.result_of(self.ray, task)  # raises what the worker raised
         except RayActorError as error:
             why = connect.last_line(error)
             logger.warning("Ray: a worker is gone for good: %s", why)
@@ -123,7 +127,7 @@ class Fleet:
             self._set_to_work(t)
 
     def dismiss(self, seconds: float) -> None:
-        """Wait a moment for all to return by themselves, then end them."""
+        """Wait `seconds` for the workers to return by themselves, then kill them."""
         with contextlib.suppress(Exception):
             count = len(self.tasks)
             self.ray.wait([*self.tasks], num_returns=count, timeout=seconds)
@@ -136,11 +140,11 @@ class Fleet:
     def bound(
         self, exact: np.ndarray, stop: Callable[[], bool]
     ) -> tuple[float, Any] | None:
-        """Return the oracle's sum over all blocks, or what it raised on which.
+        """Return the oracle's sum over all blocks, or the block and what it raised.
 
-        None if `stop()` said so, or the workers are too slow. Every worker gets a share
-        when it is done with the last one. Where no answer comes for a while, what is
-        missing is given to others as well, and the first answer counts.
+        None if `stop()` is true, or the workers are too slow. A worker gets the next
+        share when it has finished one. Where no answer comes for a while, idle workers
+        also get the shares that others have not finished; the first answer counts.
         """
         whole, T = self.n_blocks * self.seconds, len(self.workers)
         shares = _cut(self.n_blocks, max(SHARES * T, int(whole / SHARE_SECONDS)))
@@ -166,7 +170,7 @@ class Fleet:
     def _hand_out(
         self, shares: list, v: list, found: dict, busy: dict, late: bool
     ) -> None:
-        """Give the idle what nobody has; if that is `late`, what others have, too."""
+        """Give idle workers a free share each; if `late`, also one that another has."""
         working = {t for t, _ in busy.values()}
         taken = {share for _, share in busy.values()}
         left = [share for share in shares if share not in found]
@@ -183,7 +187,7 @@ class Fleet:
 
         try:
             return connect.result_of(self.ray, call)
-        except RayError:  # it died meanwhile
+        except RayError:  # the worker died; its share is given out again
             return None
 
 

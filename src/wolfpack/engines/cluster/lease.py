@@ -1,8 +1,8 @@
 """One Ray for all runs of this process, which enter it and leave it.
 
-Ray knows one cluster a process. The first run starts or joins one, runs beside it share
-it, and the last one to leave shuts it down; a Ray that the program had before is used
-and never shut down.
+Ray allows one cluster a process. The first run starts or joins one, runs beside it
+share it, and the last one to leave shuts it down; a Ray that the program had before is
+used and never shut down.
 """
 
 import subprocess
@@ -15,18 +15,18 @@ _lock = threading.Lock()
 _users = 0
 _ours: "Lease | None" = None  # the Ray that the last run is to shut down
 _dog: subprocess.Popen | None = None
-_over = threading.Event()  # ends the thread that started it
+_over = threading.Event()  # ends the thread that started Ray
 
 
 class Lease(NamedTuple):
-    """What a run that is in a cluster knows of it."""
+    """The cluster that a run has entered."""
 
-    name: tuple  # its address, and the job there: no other Ray has the same
-    alone: bool  # whether no other run of this process was in it
+    name: tuple  # the address and the job, which together are unique
+    alone: bool  # whether no other run of this process was in the cluster then
 
 
 def enter(ray: Any, address: str | None, n_workers: int | None) -> Lease:
-    """Be in a cluster; start or join one, if this process is in none."""
+    """Enter the cluster of this process; start or join one if it has none."""
     global _users, _ours, _dog, _over
     with _lock:
         if ray.is_initialized():
@@ -45,7 +45,7 @@ def enter(ray: Any, address: str | None, n_workers: int | None) -> Lease:
 
 
 def leave(ray: Any) -> None:
-    """Leave it; the last run shuts down what the first one started."""
+    """Leave the cluster; the last run shuts down what the first one started."""
     global _users
     with _lock:
         _users -= 1
@@ -64,8 +64,9 @@ def holds(ray: Any, lease: Lease | None) -> bool:
 def _connect(ray: Any, *where: Any) -> threading.Event:
     """Start or join a cluster, in a thread that lives until the event is set.
 
-    Linux ends the processes of a local Ray with the thread that started them; the run
-    that did may be the first one to end. The main thread lives long enough.
+    Linux ends the processes of a local Ray with the thread that started them, and the
+    run in that thread may end before the other runs do. The main thread outlives all
+    runs, so it needs no second thread.
     """
     over, ready = threading.Event(), threading.Event()
     failed: list[BaseException] = []
@@ -90,7 +91,7 @@ def _connect(ray: Any, *where: Any) -> threading.Event:
 
 
 def _release() -> None:
-    """Let go of what belongs to a Ray that was shut down."""
+    """End the thread and the watchdog of a Ray that was shut down."""
     global _ours, _dog
     _over.set()
     watchdog.stop(_dog)

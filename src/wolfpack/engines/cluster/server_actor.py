@@ -1,7 +1,7 @@
 """The server process of the Ray engine: a `Service` that listens.
 
-It has no arguments that a restart would need: the driver tells a server that was born
-again where to go on from.
+Its constructor takes no arguments, so Ray can restart it; the driver then tells it
+which checkpoint to continue from.
 """
 
 import os
@@ -15,19 +15,20 @@ from wolfpack.engines.cluster.messages import NOWHERE, Format, pack_words, read_
 from wolfpack.engines.cluster.service import Service
 from wolfpack.state import State, StateError
 
-SMALL_BYTES = 96_000  # a v up to this travels in the answer: Ray's limit is 100 kB
-PUBLISH_SECONDS = 0.005  # between two references, at least
-# A worker counts as gone after so long, or so many times its longest pause.
+SMALL_BYTES = 96_000  # a v up to this is sent in the answer; Ray allows 100 kB
+PUBLISH_SECONDS = 0.005  # at least, between two v in the object store
+# A worker counts as gone after SILENT_SECONDS without a message, or PAUSES times its
+# longest pause so far if that is longer.
 SILENT_SECONDS, PAUSES = 5.0, 4.0
-MOST_BIRTHS = 5  # of each worker, while nobody delivers anything
-# Publishing and saving take at most these shares of the server's time.
+MOST_BIRTHS = 5  # starts of each worker, while no worker sends a chunk
+# Publishing v and saving the state take at most these shares of the server's time.
 PUBLISH_SHARE, SAVE_SHARE = 0.1, 0.05
 
 
 class Orders(NamedTuple):
     """What the driver tells a server that begins, or begins again."""
 
-    problem: list  # [reference]
+    problem: list  # with a reference to it
     path: str
     options: Any
     batch_size: int
@@ -37,22 +38,25 @@ class Orders(NamedTuple):
 
 
 class ServerActor:
-    """A `Service` that listens. Without one there is no work: it was born again."""
+    """A `Service` that listens.
+
+    `service` is None after a restart, until the driver has called `begin`.
+    """
 
     def __init__(self) -> None:
         self.service: Service | None = None
         self.over = False
-        self.seen: dict[int, tuple[float, float]] = {}  # last, and longest pause
+        self.seen: dict[int, tuple[float, float]] = {}  # last message, longest pause
         self.births = self.n_messages = self.n_bytes = 0
         self.unsaved = ""
 
     def begin(self, orders: Orders) -> str | None:
-        """Go on from the checkpoint; return what is wrong with it, if anything is."""
+        """Continue from the checkpoint; return what is wrong with it, or None."""
         problem = fetch(orders.problem)
         rng = np.random.default_rng()
         try:
             start = State.load(orders.path)
-            start.from_file = False  # the driver wrote it: nothing in it needs a trial
+            start.from_file = False  # this library wrote it, so it is not tried
             state = State.resume(problem, start, orders.options, rng)
         except StateError as error:
             return str(error)
@@ -67,7 +71,7 @@ class ServerActor:
         return None
 
     def push(self, message: bytes) -> Any:
-        """Take a message; answer with the newest v, if that is not what it knows."""
+        """Take a message; answer with the newest v, unless the worker has it."""
         who, *known, count = read_head(message)
         self._see(who)
         service = self.service
@@ -104,7 +108,7 @@ class ServerActor:
         self.next_publish = now + max(PUBLISH_SECONDS, (now - begin) / PUBLISH_SHARE)
 
     def greet(self, worker: int) -> None:
-        """Count the workers that begin, to notice when they do nothing but die."""
+        """Count the workers that begin; stop where they only die and send nothing."""
         self._see(worker)
         self.births += 1
         if self.service is not None and self.births > MOST_BIRTHS * len(self.seen):
@@ -117,7 +121,7 @@ class ServerActor:
             self.service.fail(block, error)
 
     def status(self) -> dict[str, Any] | None:
-        """Return how far it is; None if it does not know yet."""
+        """Return how far the run is; None after a restart, before `begin`."""
         service = self.service
         if service is None:
             return None
@@ -142,7 +146,7 @@ class ServerActor:
         }
 
     def snapshot(self) -> dict[str, Any] | None:
-        """Return x, and v as it follows from it."""
+        """Return x, and the v that is rebuilt from it."""
         service, status = self.service, self.status()
         if service is None or status is None:
             return None
@@ -172,7 +176,7 @@ class ServerActor:
         try:
             assert self.service is not None
             self.service.save(self.orders.path)
-        except (OSError, StateError) as error:  # a full disk is no reason to stop
+        except (OSError, StateError) as error:  # the run goes on with a full disk
             self.unsaved = str(error)
         now = time.monotonic()
         self.next_save = now + max(self.orders.seconds, (now - begin) / SAVE_SHARE)

@@ -1,11 +1,11 @@
 """The server of a cluster, apart from the network: messages in, versions of v out.
 
 Workers send chunks of messages {i, s_(i)}, all computed from one version of v. The
-service takes them one by one into its `inbox`, steps whenever tau disjoint blocks are
-there, and can be saved at any time; what it was gathering is then lost, and solved
-again. After a restart from a file it has another `life`: answers to versions that were
-lost with the last one are dropped. Counts never fall: oracle calls whose result was
-lost were made all the same.
+service takes them one by one into its `inbox`, steps whenever the inbox holds tau
+disjoint blocks, and can be saved at any time. A saved state leaves out the inbox, so
+after a restart its blocks are solved again. Each start has its own `life`, a random
+number: chunks computed from a version that an earlier life had after its last save are
+dropped. Counts never fall, because oracle calls whose result was lost were made, too.
 """
 
 import os
@@ -62,7 +62,7 @@ def take_chunk(
 
 @entry
 def solve_chunk(data, shared, outline, chosen, atoms, current, work):
-    """Be a worker: solve the chosen blocks against one v."""
+    """Solve the chosen blocks against one v: the loop of a worker."""
     for m in range(chosen.size):
         i = chosen[m]
         current[0] = i
@@ -71,7 +71,7 @@ def solve_chunk(data, shared, outline, chosen, atoms, current, work):
 
 @entry
 def bound_blocks(data, exact, shared, outline, first, last, atom, current, work):
-    """Be a worker at a check: the sum over blocks [first, last) of the minima."""
+    """Return the sum of the minima over blocks [first, last), for a check."""
     total = 0.0
     for i in range(first, last):
         current[0] = i
@@ -81,10 +81,10 @@ def bound_blocks(data, exact, shared, outline, first, last, atom, current, work)
 
 
 class Service:
-    """A server that is told everything: it knows no clock, no network, no workers.
+    """A server without a clock, a network or workers: its caller hands it the chunks.
 
-    `made`: the updates and oracle calls that are known of, if these are more than
-    `state` says.
+    `made`: the updates and oracle calls that the driver knows of. They exceed those of
+    `state` after a restart from an older file.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class Service:
         self.tally = make_tallies(1)[0]
         self.work = problem.work()
         self.life = secrets.randbits(62)
-        self.born = state.n_updates  # older lives had all versions up to here
-        self.until = 0.0  # oracle calls, after which there is no more work
+        self.born = state.n_updates  # versions up to here are those of earlier lives
+        self.until = 0.0  # the oracle calls after which the service is closed
         self.ended = Exit.DONE
-        self.error: tuple[int, Exception] | None = None  # and the block
+        self.error: tuple[int, Exception] | None = None  # with the block
         progress = state.progress
         progress.updates = max(progress.updates, made[0])
         progress.calls = max(progress.calls, made[1])
@@ -112,15 +112,15 @@ class Service:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is work."""
+        """Whether the service takes more chunks."""
         well = self.ended == Exit.DONE and self.error is None
         return well and self.state.n_oracle_calls < self.until
 
     def take(self, chunk: Chunk) -> None:
         """Take a chunk, and step as often as it completes a minibatch.
 
-        What goes wrong is in `ended`, whose block is `state.progress.at`, or in
-        `error`; there is no more work then.
+        A failure closes the service. It is in `ended`, with its block in
+        `state.progress.at`, or in `error`.
         """
         self._refuse(chunk)
         if not self.is_open:
@@ -138,7 +138,7 @@ class Service:
             self.fail(block, portable(error, "On the server"))
 
     def _clip(self, version: int) -> int:
-        """Return a version that there has been: delays are 0 ... k + 1."""
+        """Limit a version to those that exist, so that delays are 0 ... k + 1."""
         return max(NOWHERE[1], min(version, self.version))
 
     def _take(self, chosen: np.ndarray, atoms: np.ndarray, version: int) -> Exit:
@@ -155,16 +155,16 @@ class Service:
             state.blocks = grow(state.blocks, len(self.inbox.batch.chosen))
 
     def fail(self, block: int, error: Exception) -> None:
-        """Stop because of what was raised on a block; the first one counts."""
+        """Close the service because of an error on a block; the first error counts."""
         if self.error is None:
             self.error = int(block), error
 
     def is_lost(self, chunk: Chunk) -> bool:
-        """Return whether a chunk answers a version that died with another life."""
+        """Return whether a chunk was computed from a v that an earlier life lost."""
         return chunk.life != self.life and chunk.version > self.born
 
     def rebuild(self) -> float:
-        """Make v fit x again, to the last digit; return how far it was off."""
+        """Compute v anew from x, without rounding drift; return the relative drift."""
         state, problem = self.state, self.problem
         exact = problem.shared.astype(np.float64)
         self.kernels.rebuild(problem.data, state.blocks, 0, problem.n_blocks, exact)
@@ -173,11 +173,11 @@ class Service:
         return float(drift / max(np.linalg.norm(exact), 1e-300))
 
     def save(self, path: str | os.PathLike) -> Any:
-        """Write the state to a file, all at once or not at all."""
+        """Write the state to a file, which replaces an old one only when complete."""
         return self.state.save(path)
 
     def _refuse(self, chunk: Chunk) -> None:
-        """Refuse what would make compiled code read or write where it must not."""
+        """Refuse a chunk with which compiled code would access memory out of bounds."""
         n, wanted = self.problem.n_blocks, (len(chunk.blocks), self.problem.atom_size)
         fits = chunk.blocks.ndim == 1 and chunk.blocks.dtype == np.int64
         fits &= chunk.atoms.shape == wanted

@@ -1,8 +1,8 @@
 """A process that ends the agents of a local Ray when the driver is killed.
 
-Ray's own processes end with the driver, all but two agents of the raylet, which try for
-a minute to tell the dead cluster so. This file is run as a script, with the ids of the
-driver and of the agents; pidfds make sure that no other process of the same id is hit.
+Ray's own processes end with the driver, except two agents of the raylet, which try for
+a minute to reach the dead cluster. This file is run as a script, with the ids of the
+driver and of the agents; pidfds make sure that no later process of the same id is hit.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def start(ray: Any) -> subprocess.Popen | None:
-    """Watch over the Ray that this process has started; None where that cannot be."""
+    """Watch over the Ray that this process started; None where Linux is needed."""
     agents = _children(_raylet(ray))
     if not agents or not hasattr(os, "pidfd_open"):
         return None
@@ -28,20 +28,20 @@ def start(ray: Any) -> subprocess.Popen | None:
             stdin=nowhere,
             stdout=nowhere,
             stderr=nowhere,
-            start_new_session=True,  # Ctrl-C in a terminal is not for it
+            start_new_session=True,  # so that Ctrl-C in a terminal does not end it
         )
     return None
 
 
 def stop(dog: subprocess.Popen | None) -> None:
-    """End it, once its Ray was shut down."""
+    """End the watchdog; its Ray has been shut down."""
     if dog is not None:
         dog.kill()
         dog.wait()
 
 
 def _raylet(ray: Any) -> int:
-    """Return the id of the raylet below this process, or 0."""
+    """Return the id of the raylet that this process started, or 0."""
     node = getattr(ray._private.worker, "_global_node", None)
     found = getattr(node, "all_processes", {}).get("raylet", [])
     return found[0].process.pid if found else 0
@@ -50,7 +50,7 @@ def _raylet(ray: Any) -> int:
 def _children(parent: int) -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*") if parent else ():
-        with contextlib.suppress(OSError):  # it ended meanwhile
+        with contextlib.suppress(OSError):  # the process ended meanwhile
             stat = (entry / "stat").read_text().rpartition(")")[2].split()
             if int(stat[1]) == parent:
                 found.append(int(entry.name))

@@ -1,8 +1,8 @@
-"""The worker processes of the Ray engine, who never wait.
+"""The worker processes of the Ray engine, which do not wait for each other.
 
 A worker reads the newest v, solves a chunk of blocks, pushes the atoms, and goes on
-with the next chunk while the push is on its way. It has nothing to lose: if it dies,
-Ray starts it again and calls `work` again.
+with the next chunk while the push is in flight. It has no state that could be lost: if
+it dies, Ray restarts it and calls `work` again.
 """
 
 import contextlib
@@ -26,14 +26,14 @@ from wolfpack.engines.cluster.messages import (
 )
 from wolfpack.kernels.memory import zeros
 
-TRIAL_SECONDS = 0.005  # of oracle calls, to tell how long one takes
-IDLE_SECONDS = 0.005  # a worker looks again whether there is work
-GIVE_UP_SECONDS = 120.0  # without an answer, and a worker returns
+TRIAL_SECONDS = 0.005  # of oracle calls, to measure how long one takes
+IDLE_SECONDS = 0.005  # between two questions for work, where there is none
+GIVE_UP_SECONDS = 120.0  # a worker returns after this time without an answer
 WHERE = "In a worker"
 
 
 class Post:
-    """A worker's line to the server: messages on their way, and the newest answer."""
+    """A worker's connection to the server: messages in flight, and the last answer."""
 
     def __init__(self, me: int, server: Any, problem: Any, window: int) -> None:
         self.me, self.server, self.window = me, server, window
@@ -47,16 +47,16 @@ class Post:
 
     @property
     def is_full(self) -> bool:
-        """Whether as much is on its way as may be."""
+        """Whether `window` messages are in flight, the most that may be."""
         return len(self.pending) >= self.window
 
     @property
     def is_dead(self) -> bool:
-        """Whether nobody has answered for long."""
+        """Whether the server has not answered for GIVE_UP_SECONDS."""
         return time.monotonic() > self.heard + GIVE_UP_SECONDS
 
     def listen(self) -> None:
-        """Hear the answers that are there; wait for one before sending more."""
+        """Read the answers that arrived; wait for one if nothing can be sent before."""
         import ray
 
         if not self.pending:
@@ -74,9 +74,9 @@ class Post:
             reply: Any = ray.get(answer)
             head, large = reply if isinstance(reply, tuple) else (reply, None)
             v = None if large is None else as_v(fetch(large), self.like)
-        except RayTaskError:  # the server refuses what it was sent
+        except RayTaskError:  # the server refused a message
             raise
-        except RayError:  # it is coming back, or v went with it
+        except RayError:  # the server is being restarted, or its v is lost
             self.known = NOWHERE
             time.sleep(0.1)
             return
@@ -87,7 +87,7 @@ class Post:
         self.heard = time.monotonic()
 
     def send(self, chunk: Chunk) -> None:
-        """Send what was solved."""
+        """Send a chunk that was solved."""
         self.pending.append(self.server.push.remote(self.format.pack(self.me, chunk)))
 
     def ask(self) -> None:
@@ -96,7 +96,7 @@ class Post:
         self.pending.append(self.server.push.remote(message))
 
     def complain(self, block: int, error: Exception) -> None:
-        """Say what was raised on a block."""
+        """Tell the server what was raised on a block."""
         import ray
         from ray.exceptions import RayError
 
@@ -105,18 +105,18 @@ class Post:
 
 
 class WorkerActor:
-    """Solves, and pushes what it finds."""
+    """A process that solves chunks and pushes them to the server."""
 
     def __init__(self) -> None:
         self.problem: Any = None
         self.current = np.zeros(1, np.int64)
 
     def warm(self, problem: list) -> float:
-        """Compile; return the seconds of an oracle call."""
+        """Compile the loops; return the seconds of an oracle call."""
         self._load(problem)
         v, rng = read_only(self.problem.shared), np.random.default_rng()
         size, spent, n = 1, 0.0, self.problem.n_blocks
-        with contextlib.suppress(Exception):  # the run will say so, and which block
+        with contextlib.suppress(Exception):  # the run will raise it again
             self.bound(
                 problem, [read_only(self.problem.shared.astype(np.float64))], 0, 0
             )
@@ -133,7 +133,7 @@ class WorkerActor:
     def work(
         self, me: int, server: Any, problem: list, chunk: int, window: int
     ) -> None:
-        """Work until the server says stop, or is gone for good."""
+        """Work until the server says stop, or has been silent for too long."""
         self._load(problem)
         rng, post = np.random.default_rng(), Post(me, server, self.problem, window)
         while not post.is_dead:
@@ -168,9 +168,9 @@ class WorkerActor:
     def bound(
         self, problem: Any, v: list, first: int, last: int
     ) -> tuple[float, tuple[int, Exception] | None]:
-        """Return the oracle's sum over blocks [first, last), or what it raised, where.
+        """Return the oracle's sum over blocks [first, last), or a block and its error.
 
-        Called while `work` goes on, in another thread.
+        Ray calls it in a second thread, while `work` goes on in the first.
         """
         self._load(problem)
         problem, exact = self.problem, fetch(v)

@@ -1,8 +1,9 @@
 """Updates that come late: update k is computed from the v of update k - delay.
 
-Delays are drawn beforehand, so every version of v is used for all that will ever be
-computed from it while it is the current one: what waits are atoms, no old versions. An
-update that is older than k / 2 is dropped (Theorem 4), and its turn passes.
+Delays are drawn in advance, so all atoms that later updates need from a version of v
+are computed while that version is the current one. Only atoms wait; no old version of v
+is kept. An update whose delay exceeds k / 2 is dropped (Theorem 4), and its turn
+passes.
 """
 
 from typing import NamedTuple
@@ -18,38 +19,38 @@ from wolfpack.update.plan import Exit
 from wolfpack.update.sampling import draw
 from wolfpack.update.visit import find
 
-# Entries of `marks`: the place in `order`, the number of free slots, the update of the
-# first message, and from which update on nothing is drawn yet.
+# Entries of `marks`: the next place in `order`, the number of free slots, the update of
+# the first message, and the first update that no messages are drawn for yet.
 NEXT, N_FREE, FIRST, LAST = range(4)
 LATE = -1  # stands for the version that a dropped message was computed from
-CHUNK = 4096  # messages drawn at a time, or more
-MAX_BYTES = 2**31
+CHUNK = 4096  # the least number of messages drawn at a time
+MAX_BYTES = 2**31  # of a backlog
 
 
 class Backlog(NamedTuple):
-    """Messages of updates to come, tau each, and atoms of those that have read v."""
+    """The messages of later updates, tau each, and the atoms computed so far."""
 
     reads: np.ndarray  # the version that a message is computed from, or LATE
     blocks: np.ndarray
     slots: np.ndarray  # where its atom waits
-    order: np.ndarray  # messages that have not read v yet, in the order they will
-    free: np.ndarray
+    order: np.ndarray  # messages that have not read v yet, by the version they read
+    free: np.ndarray  # slots of `atoms`
     atoms: np.ndarray
     marks: np.ndarray
 
     @classmethod
     def create(cls, problem) -> "Backlog":
-        """Make one without messages."""
+        """Make a backlog without messages."""
         none = zeros(0, np.int64)
         atoms = zeros((0, problem.atom_size), problem.start.dtype)
         return cls(none, none, none, none, none, atoms, zeros(4, np.int64))
 
 
 def draw_more(backlog, delays, choose, tau, start, k, rng) -> Backlog:
-    """Draw the messages that update k needs to know of, and as many again.
+    """Draw the messages of all updates that may read version k, and as many again.
 
-    What would have been read before update `start` is read then. `choose(size)` returns
-    the blocks of so many messages.
+    A message that would read a version before `start` reads version `start`.
+    `choose(size)` returns the blocks of `size` messages.
     """
     marks = backlog.marks
     first, last = int(marks[FIRST]), int(marks[LAST])
@@ -58,7 +59,7 @@ def draw_more(backlog, delays, choose, tau, start, k, rng) -> Backlog:
     updates = np.repeat(np.arange(last, until), tau)
     late = delays.draw(rng, updates.size)
     reads = np.where(2 * late > updates, LATE, np.maximum(updates - late, start))
-    kept = slice((k - first) * tau, None)  # the past is forgotten
+    kept = slice((k - first) * tau, None)  # messages of past updates are dropped
     reads = np.concatenate([backlog.reads[kept], reads])
     slots = np.concatenate([backlog.slots[kept], np.full(updates.size, -1)])
     ahead = np.flatnonzero(reads >= k)
@@ -91,7 +92,7 @@ def draw_more(backlog, delays, choose, tau, start, k, rng) -> Backlog:
 
 
 def _most_waiting(reads: np.ndarray, k: int, until: int, tau: int) -> int:
-    """Return how many atoms wait at most, from update k on."""
+    """Return the most atoms that wait at the same time, from update k on."""
     updates = np.repeat(np.arange(k, until), tau)
     waits = reads != LATE
     change = np.zeros(until - k + 1, np.int64)
@@ -124,7 +125,7 @@ def run_late(
 ):
     """Update until `progress.updates` is `until`; return why it ended.
 
-    `tally.at` is the block that it is at, which an error message names.
+    `tally.at` is the current block, which an error message names.
     """
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     average, backlog, inbox = borrow(average), borrow(backlog), borrow(inbox)

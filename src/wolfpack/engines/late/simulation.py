@@ -1,8 +1,8 @@
-"""Algorithm 1 on a simulated clock: real oracles, workers and a server that are not.
+"""Algorithm 1 on a simulated clock, with real oracles: a discrete-event simulation.
 
-A discrete-event simulation: who is next, a worker that has solved or the server, moves
-the clock. Events come in the order of their times, so a worker that reads v at some
-time reads it as it is then, and no old versions are kept.
+The next event, of a worker that has solved its block or of the server, sets the clock.
+Events are handled in the order of their times, so a worker that reads v at some time
+reads the v of that time, and no old version is kept.
 """
 
 from typing import NamedTuple
@@ -16,24 +16,24 @@ from wolfpack.update.inbox import finish, is_complete, take
 from wolfpack.update.plan import Exit
 from wolfpack.update.visit import find
 
-# What a worker is at: about to come, at a subproblem, before a full queue, gone.
+# What a worker does: it is about to start, solves, waits for room in the queue, has
+# failed.
 COMING, SOLVING, WAITING, GONE = range(4)
-# Entries of `clock`: now; when the server is free; how long it worked so far; how long
-# all workers together stood before a full queue.
+# Entries of `clock`: the time; when the server is free; the seconds that it has worked;
+# the seconds that all workers together have waited for room in the queue.
 NOW, READY, BUSY, STOOD = range(4)
-# Entries of `ends`: messages that were sent and taken so far; workers that came to
-# stand before a full queue, and that left it; whether all blocks of an update are
-# there, and the server is at its step.
+# Entries of `ends`: messages sent and taken so far; workers that began and ended a wait
+# for room in the queue; whether the inbox is complete, so that the server makes a step.
 SENT, TAKEN, STOPPED, PASSED, STEPPING = range(5)
 
 
 class Cluster(NamedTuple):
-    """Workers, the messages on their way, and the time."""
+    """The workers, the messages in flight, and the time."""
 
     when: np.ndarray  # the next event of each worker, or infinity
-    first: np.ndarray  # a tree: who of those below is next
-    since: np.ndarray  # when it came to stand
-    standing: np.ndarray  # who stands, in the order they came, a ring
+    first: np.ndarray  # a tree: at each node, the worker below whose event is next
+    since: np.ndarray  # when a worker began to wait for room in the queue
+    standing: np.ndarray  # the workers that wait, first come first, a ring
     doing: np.ndarray
     block: np.ndarray
     version: np.ndarray
@@ -50,7 +50,7 @@ class Cluster(NamedTuple):
 
     @classmethod
     def create(cls, problem, workers, queue: int) -> "Cluster":
-        """Make the workers, none of which has come."""
+        """Make the workers, none of which has started."""
         T = workers.size
         atoms = (problem.atom_size,)
         when, first = _plant(workers.each("joins"))
@@ -88,7 +88,7 @@ def _plant(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Costs(NamedTuple):
-    """Seconds; see `delays.Workers`."""
+    """The seconds that each operation takes; see `delays.Workers`."""
 
     least: float
     most: float
@@ -116,7 +116,7 @@ def simulate(
 ):
     """Let time pass until `progress.calls` is `until`; return why it ended.
 
-    `tally.at` is the block that it is at, which an error message names.
+    `tally.at` is the current block, which an error message names.
     """
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     average, cluster, inbox = borrow(average), borrow(cluster), borrow(inbox)
@@ -133,7 +133,7 @@ def simulate(
                 turn = max(clock[READY], cluster.arrival[ends[TAKEN] % queue])
         if turn == np.inf and when[w] == np.inf:
             return Exit.ABANDONED
-        if turn <= when[w]:  # the server
+        if turn <= when[w]:  # the next event is the server's
             clock[NOW] = turn
             if ends[STEPPING]:
                 ended = finish(
@@ -180,7 +180,7 @@ def set_time(cluster, w, at):
 
 @jit
 def stand(cluster, w):
-    """Let worker w stand before the full queue."""
+    """Let worker w wait for room in the full queue."""
     cluster.doing[w] = WAITING
     cluster.since[w] = cluster.clock[NOW]
     cluster.standing[cluster.ends[STOPPED] % cluster.standing.size] = w
@@ -190,7 +190,7 @@ def stand(cluster, w):
 
 @jit
 def start(cluster, costs, rng, version, w, i):
-    """Let worker w, which has read v, be at the subproblem of block i from now on."""
+    """Begin the simulated time in which worker w solves block i."""
     cluster.block[w] = i
     spent = costs.least + (costs.most - costs.least) * rng.random()
     spent /= cluster.speed[w]
@@ -203,7 +203,7 @@ def start(cluster, costs, rng, version, w, i):
 
 @jit
 def send(cluster, costs, w):
-    """Put what worker w found on its way."""
+    """Put the atom that worker w found into the queue."""
     slot = cluster.ends[SENT] % cluster.arrival.size
     cluster.ends[SENT] += 1
     cluster.arrival[slot] = cluster.clock[NOW] + costs.message
@@ -216,7 +216,7 @@ def send(cluster, costs, w):
 
 @jit
 def take_next(cluster, costs, inbox, progress, tally):
-    """Let the server take a message; where that was the last one, begin its step."""
+    """Let the server take a message; begin its step if the inbox is complete."""
     clock, ends = cluster.clock, cluster.ends
     slot = ends[TAKEN] % cluster.arrival.size
     ends[TAKEN] += 1
@@ -242,7 +242,10 @@ def take_next(cluster, costs, inbox, progress, tally):
 
 @jit
 def admit(cluster, costs):
-    """Let the worker that stood longest before the queue send, and go on at once."""
+    """Let the worker that waited longest send its message and go on.
+
+    Workers that failed while they waited are skipped.
+    """
     clock, ends = cluster.clock, cluster.ends
     while ends[PASSED] < ends[STOPPED]:
         w = cluster.standing[ends[PASSED] % cluster.standing.size]

@@ -1,19 +1,19 @@
 """`merge`: workers step on private copies of v, and put them together exactly.
 
-A worker takes B blocks that no other worker holds, moves each against a private copy of
-v, in a draft x' of its own, and then merges under a lock, with one exact line search
-along all that it changed,
+A worker takes B blocks that no other worker holds and moves each in a draft x', against
+a private copy of v. Then it merges under a lock, with one exact line search along all
+that it changed,
 
     theta = argmin over [0, 1] of f(x + theta (x' - x)),   v <- v + theta A (x' - x)
 
-against the v of that moment. Its blocks are blended, x_(i) <- x_(i) + theta (x'_(i) -
-x_(i)), so any number of moves of any kind merges exactly. f never rises, whatever the
-others did meanwhile; adding without the search diverges from a few threads on.
+against the newest v. Its blocks are blended, x_(i) <- x_(i) + theta (x'_(i) - x_(i)),
+so any number of moves of any kind merges exactly. f never rises, whatever other workers
+did meanwhile; adding the changes without the search diverges from a few threads on.
 
 Where v is large, moving it under one lock takes too long (10 ns a cache line from core
-to core). Then v is locked by stripes, several workers merge at once, and theta misses
-what the others add between the search and the writing; it is damped by how much that
-was before, as in `rows`.
+to core). Then v is locked by stripes and several workers merge at once, so theta does
+not know what others add between the search and the writing. It is damped by how much
+that was in earlier merges, as in `rows`.
 """
 
 from typing import NamedTuple
@@ -60,14 +60,14 @@ STRIPE = 1024  # numbers under one lock, where v is large
 
 
 class MergeMemory(NamedTuple):
-    """What one worker has for itself."""
+    """The private memory of one worker."""
 
     chosen: np.ndarray  # the blocks that it holds
     atom: np.ndarray
-    shared: np.ndarray  # its own v
-    base: np.ndarray  # v as it was when last pulled
-    direction: Direction  # what it wants to change in v
-    trial: np.ndarray  # the same for one block, where there is no curvature
+    shared: np.ndarray  # the private v
+    base: np.ndarray  # the common v as it was at the last merge
+    direction: Direction  # the change of v since then
+    trial: np.ndarray  # the change by one block, where the problem has no curvature
     cell: np.ndarray  # one number, in the precision of v
 
     @classmethod
@@ -97,7 +97,7 @@ def merge_worker(
     chosen, own, direction = memory.chosen, memory.shared, memory.direction
     batch = task.batch
     target = direction.values if batch == 1 else own
-    # The only block of a merge needs no search of its own: the merge searches.
+    # Where a merge has one block, the search of the merge is that of the block.
     is_single = batch == 1 and QUADRATIC and plan.rule == LINE
     seen = pull(shared, memory, team)
     fresh = 0
@@ -135,14 +135,14 @@ def merge_worker(
             chosen[count] = i
             see_gap(team, plan, tally, i, gap)
             count += 1
-            if is_over(team):  # merge what there is
+            if is_over(team):  # merge the blocks moved so far
                 break
         if count == 0:
             break
         if batch > 1:
             subtract(own, memory.base, direction.values)
         if QUADRATIC and not (HAS_CURVATURE and batch == 1):
-            # The curvature needs no v, and so no lock.
+            # The curvature of a quadratic g is the same at every v: no lock is needed.
             bend = slope(data, own, direction.values, direction.rows, 1.0)
             bend -= slope(data, own, direction.values, direction.rows, 0.0)
         if is_single:
@@ -168,7 +168,7 @@ def merge_worker(
 
 @jit
 def step(data, blocks, memory, i, atom, gap, work, plan):
-    """Return gamma for block i on the private v, and the curvature along it."""
+    """Return gamma for block i on the private v, and the curvature on the way."""
     if HAS_CURVATURE:
         bend = curvature(data, blocks, i, atom, work)
         if plan.rule == LINE:
@@ -185,7 +185,7 @@ def step(data, blocks, memory, i, atom, gap, work, plan):
 
 @jit
 def keep_draft(blocks, draft, team, i, atom, gamma):
-    """Move block i in the draft alone; the pool grows under a lock of its own."""
+    """Move block i in the draft only; a list that must grow takes the pool's lock."""
     begin_draft(blocks, draft, i)
     if is_full(draft, i):
         acquire(team.pool, 0, team.never, 0)
@@ -197,7 +197,7 @@ def keep_draft(blocks, draft, team, i, atom, gamma):
 
 @jit
 def flatten(array):
-    """View an array as one row of numbers."""
+    """Return an array as one row of numbers, without a copy."""
     return array.reshape(array.size)
 
 
@@ -215,9 +215,9 @@ def subtract(own, base, direction):
 
 @jit
 def merge_into(data, shared, memory, linear, bend, team, tally, task):
-    """Add the private change to v as far as it helps; return theta, and the version.
+    """Add theta times the private change to v; return theta, and the version of v.
 
-    theta is -1 where the slice was over before.
+    theta is -1, and v stays as it is, where the slice was over before.
     """
     cell, rows, values = memory.cell, memory.direction.rows, memory.direction.values
     flat, own = flatten(shared), flatten(memory.shared)
@@ -255,7 +255,7 @@ def merge_into(data, shared, memory, linear, bend, team, tally, task):
 
 @jit
 def add_by_stripes(flat, change, scale, own, team, task):
-    """Add scale x change to v, stripe by stripe; each worker starts at another one."""
+    """Add scale * change to v by stripes; each worker starts at its own stripe."""
     n, locks = -(-flat.size // STRIPE), team.locks
     first = task.me * n // task.n_workers
     for k in range(n):
@@ -270,7 +270,7 @@ def add_by_stripes(flat, change, scale, own, team, task):
 
 @jit
 def add_and_copy(flat, change, scale, own, begin, end):
-    """Add scale x change to v between two places, and copy v to the private one."""
+    """Add scale * change to v in [begin, end), and copy the sum to the private v."""
     last = end - (end - begin) % WIDE
     factor = fill(scale, WIDE)
     for k in range(begin, last, WIDE):
@@ -284,7 +284,7 @@ def add_and_copy(flat, change, scale, own, begin, end):
 
 @jit
 def pull(shared, memory, team):
-    """Copy v into the private one; return its version, or -1 if the slice is over."""
+    """Copy v to the private v; return its version, or -1 if the slice is over."""
     if not acquire(team.lock, 0, team.halt, 0):
         return -1
     version = team.version[0]

@@ -1,9 +1,9 @@
 """Algorithm 2 of the paper: a server thread and workers that never wait for it.
 
-Workers read v as it is, solve a subproblem, and push {i, s_(i)} with the version of v
-that they read into a bounded ring. The server pops until it has tau disjoint blocks
-(`inbox`), makes one step with them, and writes v. The comments carry the lines of
-Algorithm 1.
+Workers read v while the server may write it, solve a subproblem, and push {i, s_(i)}
+with the version of v that they read into a bounded ring. The server pops until it has
+tau disjoint blocks (`inbox`), makes one step with them, and writes v. The comments
+carry the lines of Algorithm 1.
 
 `is_searching` is the paper's line search on the workers: each finds gamma_i for its
 block alone, and the server adds tau such steps. It is unsafe: blocks that pull v the
@@ -39,7 +39,7 @@ from wolfpack.update.plan import Exit
 from wolfpack.update.steps import closed_form
 from wolfpack.update.visit import find, is_finite
 
-# Words of `Ring.ends`: the next ticket of a worker, and of the server.
+# Words of `Ring.ends`: the next ticket of the workers, and that of the server.
 HEAD, TAIL = 0, 8
 
 
@@ -54,7 +54,7 @@ class Ring(NamedTuple):
     tickets: np.ndarray
     blocks: np.ndarray
     versions: np.ndarray
-    shares: np.ndarray  # of the step that a worker searched for
+    shares: np.ndarray  # gamma_i, where the workers search
     atoms: np.ndarray
 
     @classmethod
@@ -85,7 +85,7 @@ def ring_worker(
     share = 1.0
     while not is_over(team):
         if task.is_searching:
-            i = claim(team, plan, task, tally, rng)  # the server gives it back
+            i = claim(team, plan, task, tally, rng)  # the server disclaims it
             if i < 0:
                 return
         else:

@@ -1,8 +1,8 @@
 """The loop of `Sync`: rounds in which every worker waits for every other.
 
-Each of T workers solves tau / T subproblems against the same v; all meet; one step is
-made along all tau blocks; all meet again. Sums are taken in a fixed order, so the same
-seed gives the same bits.
+Each of T workers solves tau / T subproblems against the same v, and all meet at a
+barrier; one step is made along all tau blocks, and all meet again. Sums are taken in a
+fixed order, so the same seed gives the same bits.
 """
 
 from typing import NamedTuple
@@ -36,16 +36,16 @@ LONG_WAIT, SHORT_WAIT = 65536, 0
 
 
 class Round(NamedTuple):
-    """What all workers of one update share."""
+    """What the workers of one update share."""
 
     batch: Batch  # its direction is the sum of those of the workers
     linears: np.ndarray  # <c, d> of each worker
     directions: np.ndarray  # of each worker
-    rows: np.ndarray  # which each of them touched
-    n_rows: np.ndarray
+    rows: np.ndarray  # that each worker touched
+    n_rows: np.ndarray  # of each worker, then of each share of v, then of all
     gamma: np.ndarray
     flags: np.ndarray  # of the barrier
-    patience: np.ndarray  # spins before a worker may sleep there
+    patience: np.ndarray  # spins at the barrier before a worker may sleep
 
     @classmethod
     def create(cls, problem, tau: int, T: int, n_cores: int) -> "Round":
@@ -66,7 +66,7 @@ class Round(NamedTuple):
 
 
 class RoundMemory(NamedTuple):
-    """What one worker has for itself."""
+    """The private memory of one worker."""
 
     chosen: np.ndarray
     direction: Direction
@@ -99,7 +99,7 @@ def round_worker(
     task,
     first_update,
 ):
-    """Make updates together until the leader, worker 0, says that it is enough."""
+    """Make updates together until the leader, worker 0, ends the slice."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     average, sampler, team = borrow(average), borrow(sampler), borrow(team)
     now, memory, work = borrow(now), borrow(memory), borrow(work)
@@ -127,12 +127,12 @@ def round_worker(
         for j in range(first, last):
             i = batch.chosen[j]
             memory.chosen[j - first] = (
-                i  # the leader draws anew while others still move
+                i  # a copy: the leader draws anew while others still move
             )
             atom, gap, ended = play_visit(
                 data, shared, blocks, i, batch.atoms[j], work, plan, task, rng, tally
             )
-            while ended == Exit.DONE and is_late(team, task, rng, tally):  # all wait
+            while ended == Exit.DONE and is_late(team, task, rng, tally):
                 atom, gap, ended = play_visit(
                     data,
                     shared,
@@ -176,15 +176,16 @@ def round_worker(
 
 @jit
 def is_late(team, task, rng, tally):
-    """Return whether a worker has to solve again what it lost."""
+    """Return whether a worker lost its answer, and has to solve again."""
     return is_lost(task, rng, tally) and load_acquire(team.wish, 0) == 0
 
 
 @jit
 def meet(now, team, me, T, meeting):
-    """Wait until all are here: a dissemination barrier, log2(T) rounds of flags.
+    """Wait until all workers are here; return False if one of them has left.
 
-    In round r each worker tells the one 2^r places on. Returns False if a worker left.
+    It is a dissemination barrier of log2(T) rounds: in round r each worker sets the
+    flag of the worker 2^r places on, and waits for its own.
     """
     flags, patience = now.flags, now.patience[0]
     distance, turn = 1, 0
@@ -246,7 +247,7 @@ def lead(data, shared, now, sampler, tally, plan, k):
     for t in range(T):
         linear += now.linears[t]
         first = t * size // T
-        for m in range(now.n_rows[T + t]):  # move the shares together
+        for m in range(now.n_rows[T + t]):  # close the holes between the shares
             rows[count] = rows[first + m]
             count += 1
     now.gamma[0], _ = jointly(
@@ -261,7 +262,7 @@ def lead(data, shared, now, sampler, tally, plan, k):
 
 @jit
 def write_share(now, shared, average, gamma, k, me, T):
-    """Move v along this worker's share of the rows, and clear them."""
+    """Move v in this worker's share of the rows; clear the direction there."""
     direction, count = now.batch.direction, now.n_rows[2 * T]
     rows = direction.rows[me * count // T : (me + 1) * count // T]
     write(direction.values, rows, gamma, weigh(gamma, k), shared, average)

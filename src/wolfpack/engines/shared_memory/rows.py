@@ -1,12 +1,12 @@
-"""Workers that write straight into the one v: Algorithm 3 of the paper, and row by row.
+"""Workers that write into the common v: Algorithm 3 of the paper, and row by row.
 
-No copy of v, no lock on all of it, one block at a time: a step adds its change to v
-where that is not zero. So it costs what it touches, however large v is. `lock-free`
-adds element by element, atomically; `merge`, where blocks touch few rows of v, row by
-row, each of which it locks for the few nanoseconds that this takes. With a line search
-gamma is exact for v as it is when the oracle has returned; steps that other
-workers make between that search and the writing are not in it. How much they disturb is
-measured by looking again after the step, and steps are damped by it:
+There is no copy of v and no lock on all of it. A step moves one block and adds its
+change to v where that is not zero, so its cost does not depend on the size of v.
+`lock-free` adds element by element, atomically. `merge`, where blocks touch few rows of
+v, adds row by row, and locks each row for the few nanoseconds that this takes. The line
+search is exact for v as it is when the oracle has returned, and does not know the steps
+that other workers make between the search and the writing. Their effect is measured by
+a second look at the slope after the step, and steps are damped by it:
 
     eta = 1 / (1 + R),   R = (change of the slope by others) / (slope), at eta = 1
 
@@ -51,11 +51,11 @@ from wolfpack.update.inbox import is_too_late, note_delay
 from wolfpack.update.plan import Exit
 from wolfpack.update.steps import LINE, scheduled, search
 
-AHEAD = 8  # rows that are asked for before their turn
+AHEAD = 8  # rows that are prefetched before their turn
 
 
 class RowsMemory(NamedTuple):
-    """What one worker has for itself."""
+    """The private memory of one worker."""
 
     atom: np.ndarray
     direction: Direction
@@ -169,7 +169,7 @@ def add_to(shared, team, memory, rows, gamma):
 
 @jit
 def ask_for(locks, flat, r, width):
-    """Ask for a row of v and its lock."""
+    """Prefetch a row of v and its lock."""
     prefetch_to_write(locks, r * APART & locks.size - 1)
     for k in range(r * width, (r + 1) * width, CACHE_LINE // flat.itemsize):
         prefetch(flat, k)
@@ -177,7 +177,7 @@ def ask_for(locks, flat, r, width):
 
 @jit
 def clear(values, rows):
-    """Zero the direction where it is not."""
+    """Set the direction to zero in `rows`, the only rows where it is not."""
     width = values.size // len(values)
     change = values.reshape(values.size)
     zero = change.dtype.type(0.0)

@@ -13,7 +13,7 @@ from wolfpack.kernels.memory import zeros
 from wolfpack.result import Delay
 from wolfpack.update.plan import Exit, make_tallies
 
-MAX_LOCKS = 2**17  # 8 MB
+MAX_LOCKS = 2**17  # they take 8 MB
 
 
 class TeamSession(Session):
@@ -42,9 +42,9 @@ class TeamSession(Session):
         self.chances = [*chances.tolist(), *[1.0] * n_helpers]
 
     def lock_parts(self, count: int) -> None:
-        """Give v locks for `count` rows or stripes, a cache line apart.
+        """Make locks for `count` rows or stripes of v, a cache line apart.
 
-        Where there are very many, some share one.
+        Where there are more than MAX_LOCKS rows, several of them share a lock.
         """
         count = min(2 ** (count - 1).bit_length(), MAX_LOCKS)
         locks = zeros(count * worker.APART, np.int64)
@@ -52,7 +52,7 @@ class TeamSession(Session):
 
     @property
     def in_flight(self) -> int:
-        """The most blocks that may be on their way at once."""
+        """The most blocks that workers hold at once."""
         return self.n_workers * self.batch
 
     @property
@@ -61,7 +61,7 @@ class TeamSession(Session):
         return _count_bytes((self.memories[0], self.works[0], self.tallies[:1]))
 
     def warm_up(self, run) -> None:
-        """Wake all threads for a slice without calls, which compiles their loops."""
+        """Run a slice without oracle calls, which compiles the loops."""
         self._slice(run, 0)
 
     def advance(self, run, calls: int) -> Exit:
@@ -105,7 +105,7 @@ class TeamSession(Session):
         return Exit.DONE if ended == Exit.ENOUGH else ended
 
     def begin(self, run, calls: int) -> None:
-        """Make ready for a slice."""
+        """Reset what the workers share, before a slice of `calls` oracle calls."""
         state, team = run.state, self.team
         if not self.rngs:
             self.rngs = state.rng.spawn(self.n_threads)
@@ -126,7 +126,7 @@ class TeamSession(Session):
 
     @abstractmethod
     def work(self, run, t: int, task: Task) -> None:
-        """Be worker t."""
+        """Run the loop of worker t."""
 
     def _gather(self, state) -> None:
         tallies, progress = self.tallies, state.progress
@@ -193,7 +193,7 @@ def validate_play(engine) -> None:
 
 
 def _strides(n: int) -> np.ndarray:
-    """Return a few numbers that have no divisor in common with n, mixed up."""
+    """Return up to 16 numbers, in no order, that have no divisor in common with n."""
     near = np.arange(1, 64 * n, max(1, n // 7)) % n if n > 1 else np.ones(1, np.int64)
     good = [int(k) for k in dict.fromkeys(near.tolist()) if math.gcd(int(k), n) == 1]
     return np.array(good[:16] or [1], np.int64)

@@ -1,7 +1,7 @@
 """What the workers of all shared-memory engines do: claim a block, solve it, move it.
 
-Counters and flags that threads share stand a cache line apart, or each write to one of
-them would slow down the readers of the others.
+Counters and flags that threads share stand a cache line apart: in the same line, each
+write to one of them would slow down the readers of the others.
 """
 
 from typing import NamedTuple
@@ -27,24 +27,25 @@ from wolfpack.update.visit import visit
 # A worker adds its calls to the common count after this many: a contended atomic
 # operation costs as much as a third of a cheap oracle.
 AT_A_TIME = 32
-# Gap sampling draws in proportion to min(gap, CAP times the mean), by rejection: a tree
-# would need a lock.
+# Gap sampling draws in proportion to min(gap, CAP times the mean), and by rejection,
+# because a tree would need a lock.
 CAP = 4.0
-# Parts of the blocks that a worker draws from: all blocks; neighbours together, where
-# these touch the same rows of v; every T-th block, so that each part is like the whole.
+# The part of the blocks that a worker draws from. WHOLE: all blocks. RANGES: blocks in
+# a row, which touch the same rows of v. COMBS: every T-th block, so that each part is
+# like the whole.
 WHOLE, RANGES, COMBS = 0, 1, 2
-TURNS = 4  # times that a worker chooses a part anew while it visits a whole part
+TURNS = 4  # a worker chooses a part anew after 1 / TURNS of the part's blocks
 APART = 8  # words in a cache line
 LOOK_AGAIN = 8  # every this many steps, a worker measures what the others changed
 MEMORY = 0.95  # the share of old measurements that stays
 FORGET = 0.02  # the weight of the last gap in the mean of gap sampling
-TRIES = 16  # blocks of its part that a worker finds taken before it draws from all
+TRIES = 16  # times that a worker finds a block taken before it draws from all
 
 
 class Team(NamedTuple):
     """What all workers share, besides v and the blocks.
 
-    The first eight are one number each, for atomic operations.
+    The first nine are one number each, for atomic operations.
     """
 
     halt: np.ndarray  # why every worker is to stop, an `Exit`, or 0
@@ -61,7 +62,7 @@ class Team(NamedTuple):
     order: np.ndarray  # of the blocks, for permutation sampling
     strides: np.ndarray  # prime to the number of blocks
     progress: np.ndarray  # turns taken in each part of the blocks
-    locks: np.ndarray  # of rows or stripes of v, where one for all is too few
+    locks: np.ndarray  # of rows or stripes of v; empty where one lock is enough
 
     @classmethod
     def create(cls, n_blocks: int, n_workers: int, strides: np.ndarray) -> "Team":
@@ -96,8 +97,8 @@ def claim(team, plan, task, tally, rng):
     """Take a block that no other worker holds; -1: the slice is over.
 
     It is drawn as `plan.sampling` says. A worker may hold blocks while it waits for
-    more. Where others hold the rest of its part, it draws from all blocks, of which
-    there are more than workers can hold.
+    more. Where the blocks of its part are taken, it draws from all blocks: there are at
+    least as many as all workers hold together.
     """
     if tally.left <= 0:
         choose_part(team, task, tally)
@@ -129,8 +130,8 @@ def claim(team, plan, task, tally, rng):
 def choose_part(team, task, tally):
     """Choose the blocks that the next draws of this worker come from.
 
-    Worker t draws from part t, whose data stay in its cache, unless another part has
-    had fewer turns, because its worker is slow: then from that one.
+    Worker t draws from part t, whose data stay in its cache. Where another part has had
+    fewer turns, because its worker is slow, worker t draws from that part instead.
     """
     n, T, progress = team.owners.size, task.n_workers, team.progress
     part = task.me
@@ -154,7 +155,7 @@ def choose_part(team, task, tally):
 
 @jit
 def next_in_order(team):
-    """Walk through the order; each round with another stride, prime to its length."""
+    """Return the next block of the order; each pass has its own stride, prime to n."""
     order, strides = team.order, team.strides
     n = order.size
     ticket = fetch_add(team.cursor, 0, 1)
@@ -170,7 +171,7 @@ def disclaim(team, i):
 
 @jit
 def play_visit(data, view, blocks, i, scratch, work, plan, task, rng, tally):
-    """Visit block i as a worker does: a hard oracle is solved several times."""
+    """Visit block i; solve it several times where a hard oracle is played."""
     tally.at = i
     repeats = draw_repeats(task, rng)
     return visit(data, view, blocks, i, scratch, work, plan.exact, repeats)
@@ -187,7 +188,7 @@ def draw_repeats(task, rng):
 
 @jit
 def is_lost(task, rng, tally):
-    """Return whether a worker that plays late loses what it found."""
+    """Return whether the worker loses its answer, to play a straggler."""
     if task.return_probability < 1.0 and rng.random() >= task.return_probability:
         tally.lost += 1
         return True
@@ -209,7 +210,7 @@ def is_over(team):
 
 @jit
 def lacks_room(blocks, team, task):
-    """Stop every worker if the pool of atoms may not take what is on its way."""
+    """Stop every worker if the pool of atoms may be too small for all blocks held."""
     if has_room(blocks, task.n_workers * task.batch):
         return False
     compare_exchange(team.halt, 0, 0, Exit.GROW)
@@ -231,7 +232,7 @@ def report(team, task, tally, fresh, count):
 
 @jit
 def settle(blocks, team, i, atom, gamma):
-    """Move block i, which the caller holds; the pool grows under a lock of its own."""
+    """Move block i, which the caller holds; a list that must grow takes a lock."""
     if is_full(blocks, i):
         acquire(team.pool, 0, team.never, 0)
         move(blocks, i, atom, gamma)
@@ -242,7 +243,10 @@ def settle(blocks, team, i, atom, gamma):
 
 @jit
 def damp(tally, full, fall, clash):
-    """Learn how much others disturb a step, which promised `full` x `fall`."""
+    """Update the damping from one step, which promised `full` * `fall`.
+
+    `clash` is the change of the slope by other workers between search and writing.
+    """
     tally.falls = MEMORY * tally.falls + full * fall
     tally.clashes = MEMORY * tally.clashes + full * clash
     if tally.falls > 0.0:
