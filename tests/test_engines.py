@@ -138,6 +138,7 @@ PROBLEMS = {
     "steep without rows": (lambda: without_rows(True), 1e-3),
 }
 SLOW_TO_COMPILE = [*PROBLEMS][5:]
+LARGE = ["ocr", "classes", "text"]  # where five threads on two cores take long
 
 
 class Row(NamedTuple):
@@ -175,7 +176,7 @@ ENGINES = {
         sizes=(2,),
         refuses=("exact",),
         marks=RAY_MARKS,
-        slow=("ocr", "classes", "text"),
+        slow=tuple(LARGE),
         fixture="cluster",
     ),
 }
@@ -210,10 +211,11 @@ def matrix(problems, without=(), once=False):
     for name, (kind, row) in itertools.product(problems, ENGINES.items()):
         if {*without} & {*row.refuses}:
             continue
-        marks = [*row.marks]
-        if name in SLOW_TO_COMPILE or name in row.slow or (once and row.fixture):
-            marks.append(pytest.mark.slow)
+        slow = name in SLOW_TO_COMPILE or name in row.slow or (once and row.fixture)
         for T in row.sizes[:2][-1:] if once else row.sizes:
+            marks = [*row.marks]
+            if slow or (T > 2 and name in LARGE):
+                marks.append(pytest.mark.slow)
             where = f"{name}-{kind}-{T}"
             found.append(pytest.param(name, kind, T, marks=marks, id=where))
     return pytest.mark.parametrize(("name", "kind", "T"), found)

@@ -295,6 +295,7 @@ cluster.shutdown()
 """
 
 
+@pytest.mark.slow
 def test_a_worker_comes_late_and_is_lost():
     code = LATE.format(here=str(Path(__file__).parent))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
