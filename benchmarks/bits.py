@@ -6,8 +6,8 @@
 
 A case is an engine (`Serial`, `Sync`, `Delayed` both ways), a problem of the tests, a
 step rule, a sampling and a batch size. Its line hashes the final point, v, and every
-number in the trace but the clock; apart from these the gaps and lower bounds, whose last
-digit is the certificate's. It goes through the public interface only, so one
+number in the trace but the clock; apart from these the gaps and lower bounds, whose
+last digit is the certificate's. It goes through the public interface only, so one
 script serves trees of different shape. `--group` measures a part of the problems.
 """
 
@@ -191,8 +191,8 @@ def compare(before, after):
         print(f"differs: {key}")
     new = len(two.keys() - one.keys())
     print(
-        f"{len(one)} cases, {len(moved)} differ, {len(differ) - len(moved)} more in the "
-        f"bounds of their certificates alone, {new} new"
+        f"{len(one)} cases, {len(moved)} differ, {len(differ) - len(moved)} more in "
+        f"the bounds of their certificates alone, {new} new"
     )
     return bool(moved)
 
