@@ -60,9 +60,8 @@ class Threads(Engine):
 
     Notes
     -----
-    `batch_size` of `solve` is tau: in "merge" the blocks in flight, tau / T a worker
-    (default: adapted to what is measured), in "server" the minibatch (default: T;
-    "auto": as `suggest_batch_size` says).
+    `batch_size` of `solve` is tau: in "merge" the blocks in flight, tau / T a worker (by
+    default as measured), in "server" the minibatch (T; "auto": `suggest_batch_size`).
 
     References
     ----------

@@ -14,7 +14,8 @@ from wolfpack.kernels.compile import glue, jit
 from wolfpack.kernels.slots import HAS_CURVATURE, QUADRATIC, curvature, slope
 
 OPEN_LOOP, LINE, CONSTANT = 0, 1, 2
-# What `solve` calls them; a number is CONSTANT, and "exact" searches elsewhere.
+# Their names in `solve`, where a number is CONSTANT. "exact" is a line search towards
+# the minimiser of the block.
 RULES = {"line": LINE, "open-loop": OPEN_LOOP, "exact": LINE}
 
 
