@@ -15,7 +15,7 @@ BEAT_SECONDS, SLICE_SECONDS = 0.2, 0.05
 # rebuilds v: rounding gathers in a float32 v (on OCR up to 3e-5 in 50 passes).
 GROWTH, MOST = 1.15, 50.0
 # An estimate at the goal asks for a check, but not before the passes have grown by the
-# factor PAUSE, or by MOST_PAUSE: the estimate is biased low, so many such checks fail.
+# factor PAUSE, or by MOST_PAUSE: the estimate is biased low, and such checks may fail.
 PAUSE, MOST_PAUSE = 1.03, 5.0
 # Where the clock decides, checks take at most CHECK_SHARE of the time of the updates,
 # or HOPE_SHARE when the goal seems reached.
