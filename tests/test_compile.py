@@ -14,6 +14,10 @@ import pytest
 from limits import HANG_SECONDS
 
 import wolfpack
+from wolfpack.engines import serial
+from wolfpack.engines.cluster import service
+from wolfpack.engines.late import backlog, simulation
+from wolfpack.engines.shared_memory import merge, ring, rounds, rows
 from wolfpack.kernels import specialise as _compile
 from wolfpack.kernels.compile import Inner, jit
 from wolfpack.kernels.snapshot import Snapshot
@@ -248,3 +252,49 @@ def test_nothing_is_kept_beside_the_sources():
     wolfpack.solve(problem, sampling="gap", rng=0)
     kept = Path(wolfpack.__file__).parent.rglob("*")
     assert not [path for path in kept if path.suffix in (".nbi", ".nbc", ".bin")]
+
+
+def make_loops(name, source):
+    """Make a module of loops from its source."""
+    module = types.ModuleType(name)
+    exec(source, vars(module))
+    return module
+
+
+def test_a_loop_with_the_name_of_a_slot_is_refused():
+    problem = wolfpack.group_fused_lasso(np.arange(6.0).reshape(3, 2), alpha=0.1)
+    source = (
+        "from wolfpack.kernels.compile import entry\n@entry\ndef {}(x):\n    return x"
+    )
+    for name in ("score", "move"):  # of the problem, and of its store
+        with pytest.raises(NameError, match=f"a function {name}, which is the name of"):
+            problem.kernels((make_loops("mine", source.format(name)),))
+    twice = [make_loops(name, source.format("walk")) for name in ("one", "two")]
+    with pytest.raises(NameError, match="two defines walk, and so does another module"):
+        problem.kernels(twice)
+
+
+LOOPS = (serial, rounds, merge, rows, ring, backlog, simulation, service)
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=lambda module: module.__name__)
+def test_an_engine_compiles_no_loops_of_another(loop):
+    reached, todo = set(), [loop]
+    while todo:
+        module = todo.pop()
+        reached.add(module)
+        functions = [getattr(one, "py_func", None) for one in vars(module).values()]
+        homes = {sys.modules[one.__module__] for one in functions if one is not None}
+        todo += homes - reached
+    assert reached & {*LOOPS} == {loop}
+
+
+def test_a_change_in_one_engine_leaves_the_keys_of_others(tmp_path, monkeypatch):
+    def hashes():
+        return [_compile._source_hash.__wrapped__(module) for module in LOOPS]
+
+    before, copy = hashes(), tmp_path / "simulation.py"
+    copy.write_text(Path(simulation.__file__).read_text() + "\n# A comment.\n")
+    monkeypatch.setattr(simulation, "__file__", str(copy))
+    changed = [one != two for one, two in zip(before, hashes(), strict=True)]
+    assert changed == [module is simulation for module in LOOPS]

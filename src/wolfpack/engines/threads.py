@@ -60,8 +60,8 @@ class Threads(Engine):
 
     Notes
     -----
-    `batch_size` of `solve` is tau: in "merge" the blocks in flight, tau / T a worker (by
-    default as measured), in "server" the minibatch (T; "auto": `suggest_batch_size`).
+    `batch_size` of `solve` is tau: in "merge" the blocks in flight, tau / T a worker
+    (default: as measured), in "server" the minibatch (T; "auto": `suggest_batch_size`).
 
     References
     ----------

@@ -166,9 +166,11 @@ class _Binding:
     def _maker(self, module: types.ModuleType) -> Callable:
         if not self.key:
             return _plain
-        content = f"{self.key} {module.__name__} {_source_hash(module)}"
+        source = _source_hash(module) if hasattr(module, "__file__") else uuid.uuid4()
+        content = f"{self.key} {module.__name__} {source}"
         key = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
-        return functools.partial(_native, key=key, keep=not self.opaque)
+        keep = not self.opaque and hasattr(module, "__file__")  # a notebook has none
+        return functools.partial(_native, key=key, keep=keep)
 
 
 _alive: weakref.WeakValueDictionary[str, _Binding] = weakref.WeakValueDictionary()

@@ -1,0 +1,93 @@
+"""The two stores of x: a draft moves alone, and a blend is a convex combination."""
+
+import numpy as np
+import pytest
+
+from wolfpack.update import atoms, vectors
+
+N_LABELS = 4
+
+
+class Corners:
+    """Blocks of weighted atoms: each an index, so x_(i) is a point of a simplex."""
+
+    store = atoms
+
+    def __init__(self, n=3):
+        self.blocks = atoms.create(np.zeros(n, np.uint8), np.arange(n + 1), 2)
+
+    def x(self, blocks, i):
+        place, point = blocks.place[i], np.zeros(N_LABELS)
+        for b in range(place.count):
+            point[blocks.atoms[place.begin + b]] += blocks.weights[place.slot + b]
+        return point
+
+    def draw(self, rng):
+        label = rng.integers(N_LABELS)
+        return np.array([label], np.uint8), np.eye(N_LABELS)[label]
+
+
+class Points:
+    """Blocks as vectors."""
+
+    store = vectors
+
+    def __init__(self, n=3):
+        self.blocks = vectors.create(np.tile(np.eye(N_LABELS)[0], (n, 1)), None, 2)
+
+    def x(self, blocks, i):
+        return blocks.points[i].copy()
+
+    def draw(self, rng):
+        atom = np.eye(N_LABELS)[rng.integers(N_LABELS)]
+        return atom, atom
+
+
+@pytest.mark.parametrize("kind", [Corners, Points])
+@pytest.mark.parametrize("theta", [0.0, 0.3, 1.0])
+def test_any_number_of_moves_blends_exactly(kind, theta):
+    case, rng = kind(), np.random.default_rng(0)
+    store, blocks = case.store, case.blocks
+    draft = store.make_draft(blocks)
+    for visit in range(30):
+        i = visit % 3
+        before = case.x(blocks, i)
+        store.begin_draft(blocks, draft, i)
+        after = before
+        for _ in range(rng.integers(1, 5)):
+            atom, corner = case.draw(rng)
+            gamma = rng.choice([0.0, 0.2, 0.7, 1.0])
+            store.move_draft(blocks, draft, i, atom, gamma)
+            after = (1 - gamma) * after + gamma * corner
+            np.testing.assert_array_equal(case.x(blocks, i), before)  # x stays
+        np.testing.assert_allclose(case.x(draft, i), after, atol=1e-12)
+        store.blend(blocks, draft, i, theta)
+        expected = before + theta * (after - before)
+        np.testing.assert_allclose(case.x(blocks, i), expected, atol=1e-9)
+    if kind is Corners:
+        for i in range(3):
+            place = blocks.place[i]
+            weights = blocks.weights[place.slot : place.slot + place.count]
+            assert (weights > 0).all()
+            assert weights.sum() == pytest.approx(1.0, abs=1e-12)
+            kept = blocks.atoms[place.begin : place.begin + place.count]
+            assert len(set(kept.tolist())) == len(kept)  # no atom is kept twice
+
+
+def test_a_draft_that_is_left_changes_nothing():
+    """A slice may end, or an oracle raise, between a move and its merge."""
+    case = Corners()
+    blocks, draft = case.blocks, atoms.make_draft(case.blocks)
+    for label in range(N_LABELS):
+        atoms.move(blocks, 1, np.array([label], np.uint8), 0.5)
+    before, count = case.x(blocks, 1), int(blocks.place[1].count)
+    room = int(blocks.place[1].room)
+    atoms.begin_draft(blocks, draft, 1)
+    for label in range(4, 4 + 2 * room):  # the list grows, and moves in the pool
+        atoms.move_draft(blocks, draft, 1, np.array([label], np.uint8), 0.1)
+    assert blocks.place[1].room > room
+    np.testing.assert_array_equal(case.x(blocks, 1), before)
+    assert blocks.place[1].count == count
+    atoms.begin_draft(blocks, draft, 1)
+    atoms.blend(blocks, draft, 1, 1.0)
+    np.testing.assert_allclose(case.x(blocks, 1), before, atol=1e-15)
