@@ -336,7 +336,7 @@ def test_shares_of_a_check_add_up(make):
     shared = exact.astype(problem.shared.dtype)
     whole = kernels.oracle_values(
         problem.data, shared, exact, state.blocks, 0, n, atom, current, work,
-        np.zeros(0),
+        np.zeros(0), 0.0,
     )  # fmt: skip
     vs = exact, shared, problem.store.outline(problem.start, problem.offsets)
     parts = [

@@ -148,7 +148,9 @@ def test_loops_go_when_their_problems_do():
     kept = []
     for k in range(_compile.RECENT + 1):
         function = define(f"def f(data, shared, i, atom): return {k}.25")
-        kept.append(weakref.ref(tiny.specialise([tiny], {"score": function})))
+        loops = tiny.specialise([tiny], {"score": function})
+        kept.append(weakref.ref(loops.binding))
+    del loops
     gc.collect()
     assert kept[0]() is None
     assert kept[-1]() is not None
