@@ -21,7 +21,7 @@ from wolfpack.engines.shared_memory import merge, ring, rounds, rows
 from wolfpack.kernels import specialise as _compile
 from wolfpack.kernels.compile import Inner, jit
 from wolfpack.kernels.snapshot import Snapshot
-from wolfpack.update import steps
+from wolfpack.update import atoms, steps, vectors
 
 SCRIPT = """
 import json
@@ -298,3 +298,28 @@ def test_a_change_in_one_engine_leaves_the_keys_of_others(tmp_path, monkeypatch)
     monkeypatch.setattr(simulation, "__file__", str(copy))
     changed = [one != two for one, two in zip(before, hashes(), strict=True)]
     assert changed == [module is simulation for module in LOOPS]
+
+
+@pytest.mark.parametrize("store", [atoms, vectors], ids=["atoms", "vectors"])
+def test_a_change_in_a_store_changes_the_keys_of_its_loops(
+    store, tmp_path, monkeypatch
+):
+    """The loops call a store by slots, so they do not import it."""
+    Y = np.arange(6.0).reshape(3, 2)
+    problem = wolfpack.group_fused_lasso(Y, alpha=0.1)
+    if store is atoms:
+        problem = wolfpack.chain_ssvm([Y], [np.array([0, 1, 1])], 0.1, n_labels=2)
+    assert problem.store is store
+
+    def folder():
+        """Where what the loop of Serial compiles to would be kept."""
+        _compile._source_hash.cache_clear()
+        return problem.kernels((serial,)).run._cache.cache_path
+
+    before, copy = folder(), tmp_path / "store.py"
+    copy.write_text(Path(store.__file__).read_text() + "\n# A comment.\n")
+    assert folder() == before
+    monkeypatch.setattr(store, "__file__", str(copy))
+    assert folder() != before
+    monkeypatch.undo()
+    assert folder() == before

@@ -132,7 +132,7 @@ class LateSession(Session):
         state, tau = run.state, self.in_flight
         if self.start is None:
             self.start = state.n_updates
-            self.backlog.marks[[backlog.FIRST, backlog.LAST]] = self.start
+            self.backlog.begin(self.start)
         until = state.n_updates + calls // tau
         while (ended := self._run_late(run, until)) == Exit.DRAW:
             try:
@@ -185,7 +185,7 @@ class SimulatedSession(Session):
     @property
     def clock(self) -> float:
         """The simulated time."""
-        return float(self.cluster.clock[simulation.NOW])
+        return self._report().seconds
 
     def warm_up(self, run) -> None:
         """Let no time pass, which compiles the loop."""
@@ -206,19 +206,11 @@ class SimulatedSession(Session):
 
     def report(self) -> dict[str, Any]:
         """Return what a `Result` says about workers."""
-        clock, T = self.cluster.clock, self.workers.size
-        now = max(self.clock, 1e-300)
-        until = np.minimum(now, self.workers.each("fails"))
-        there = until - self.workers.each("joins")
-        waits = self.cluster.doing == simulation.WAITING
-        stood = clock[simulation.STOOD] + (until - self.cluster.since)[waits].sum()
-        present = max(float(np.maximum(there, 0.0).sum()), 1e-300)
         return {
             **add_up(self.tallies),
-            "n_workers": T,
-            "simulated": Simulated(
-                seconds=self.clock,
-                server_utilisation=float(min(clock[simulation.BUSY] / now, 1.0)),
-                worker_utilisation=float(1.0 - stood / present),
-            ),
+            "n_workers": self.workers.size,
+            "simulated": self._report(),
         }
+
+    def _report(self) -> Simulated:
+        return self.cluster.report(self.workers.each("joins"))

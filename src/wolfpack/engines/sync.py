@@ -105,7 +105,7 @@ class SyncSession(TeamSession):
         """Ask the leader to end the slice; it tells all workers at one meeting."""
         self.team.wish[0] = 1
 
-    def work(self, run, t: int, task) -> None:
+    def run_worker(self, run, t: int, task) -> None:
         """Run the loop of worker t."""
         state = run.state
         run.kernels.round_worker(

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Literal
 
-import numpy as np
-
 from wolfpack.engines.base import Engine
 from wolfpack.engines.shared_memory import merge, ring, rows, worker
 from wolfpack.engines.shared_memory.team import TeamSession, validate_play
@@ -232,7 +230,7 @@ class MergeSession(TeamSession):
             self._made = self._spent = 0.0
         return ended
 
-    def work(self, run, t: int, task) -> None:
+    def run_worker(self, run, t: int, task) -> None:
         """Run the loop of worker t."""
         state = run.state
         run.kernels.merge_worker(
@@ -252,7 +250,7 @@ class RowsSession(TeamSession):
             self.parts = worker.RANGES
             self.lock_parts(len(problem.shared))
 
-    def work(self, run, t: int, task) -> None:
+    def run_worker(self, run, t: int, task) -> None:
         """Run the loop of worker t."""
         state = run.state
         run.kernels.rows_worker(
@@ -280,10 +278,9 @@ class RingSession(TeamSession):
     def begin(self, run, calls: int) -> None:
         """Empty the ring: its messages from the last slice are solved again."""
         super().begin(run, calls)
-        self.ring.ends[:] = 0
-        self.ring.tickets[:: worker.APART] = np.arange(len(self.ring.blocks))
+        self.ring.clear()
 
-    def work(self, run, t: int, task) -> None:
+    def run_worker(self, run, t: int, task) -> None:
         """Run the loop of worker t; the thread after the last worker is the server."""
         state, data = run.state, run.problem.data
         blocks = self.store.for_worker(state.blocks)

@@ -161,7 +161,7 @@ def _mark_used(folder: Path) -> None:
 
 
 class Kept(NamedTuple):
-    """The loops of one problem on disk."""
+    """The loops of one module, compiled for one problem, on disk."""
 
     folder: Path
     used: float  # seconds since 1970

@@ -80,9 +80,9 @@ def specialise(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) ->
     snapshot, taken = Snapshot(), dict(names)
     for name in sorted(names):
         snapshot.digest.text("name", name)
-        if name in ours:
-            function = names[name].py_func
-            snapshot.digest.text("ours", f"{function.__module__} {function.__name__}")
+        if name in ours:  # the loops import its slot, so their sources leave it out
+            source = _source_hash(sys.modules[names[name].py_func.__module__])
+            snapshot.digest.text("ours", f"{names[name].py_func.__name__} {source}")
         else:
             taken[name] = snapshot.take(names[name], name)
     snapshot.note_overloads()

@@ -45,6 +45,10 @@ class Backlog(NamedTuple):
         atoms = zeros((0, problem.atom_size), problem.start.dtype)
         return cls(none, none, none, none, none, atoms, zeros(4, np.int64))
 
+    def begin(self, update: int) -> None:
+        """Let `update` be the first one that messages are drawn for."""
+        self.marks[[FIRST, LAST]] = update
+
 
 def draw_more(backlog, delays, choose, tau, start, k, rng) -> Backlog:
     """Draw the messages of all updates that may read version k, and as many again.

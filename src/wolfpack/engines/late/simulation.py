@@ -12,6 +12,7 @@ import numpy as np
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.memory import zeros
+from wolfpack.result import Simulated
 from wolfpack.update.inbox import finish, is_complete, take
 from wolfpack.update.plan import Exit
 from wolfpack.update.visit import find
@@ -72,6 +73,23 @@ class Cluster(NamedTuple):
             sent_atoms=zeros((queue, *atoms), problem.start.dtype),
             clock=zeros(4),
             ends=zeros(5, np.int64),
+        )
+
+    def report(self, joins: np.ndarray) -> Simulated:
+        """Return the time that has passed, and the shares of it that were used.
+
+        Workers came at the times `joins`. They are idle while they stand before a full
+        queue.
+        """
+        now = max(float(self.clock[NOW]), 1e-300)
+        until = np.minimum(now, self.fails)
+        waits = self.doing == WAITING
+        stood = self.clock[STOOD] + (until - self.since)[waits].sum()
+        present = max(float(np.maximum(until - joins, 0.0).sum()), 1e-300)
+        return Simulated(
+            seconds=float(self.clock[NOW]),
+            server_utilisation=float(min(self.clock[BUSY] / now, 1.0)),
+            worker_utilisation=float(1.0 - stood / present),
         )
 
 

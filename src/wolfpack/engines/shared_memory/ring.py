@@ -69,6 +69,11 @@ class Ring(NamedTuple):
             atoms=zeros((capacity, problem.atom_size), problem.start.dtype),
         )
 
+    def clear(self) -> None:
+        """Drop all messages."""
+        self.ends[:] = 0
+        self.tickets[::APART] = np.arange(len(self.blocks))
+
 
 @entry
 def ring_worker(

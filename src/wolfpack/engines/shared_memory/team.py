@@ -80,9 +80,9 @@ class TeamSession(Session):
             for t, chance in enumerate(self.chances)
         ]  # fmt: skip
 
-        def work(t: int) -> None:
+        def run_thread(t: int) -> None:
             try:
-                self.work(run, t, tasks[t])
+                self.run_worker(run, t, tasks[t])
             except BaseException:
                 team.block[0] = self.tallies[t].at
                 team.halt[0] = Exit.FAILED
@@ -97,7 +97,7 @@ class TeamSession(Session):
                 self.ask_to_stop()
 
         try:
-            run.crew.run(work, self.n_threads, stop=stop, pulse=pulse)
+            run.crew.run(run_thread, self.n_threads, stop=stop, pulse=pulse)
         finally:
             run.live_calls = 0
             self._gather(run.state)
@@ -125,7 +125,7 @@ class TeamSession(Session):
         self.team.halt[0] = self.team.halt[0] or Exit.ENOUGH
 
     @abstractmethod
-    def work(self, run, t: int, task: Task) -> None:
+    def run_worker(self, run, t: int, task: Task) -> None:
         """Run the loop of worker t."""
 
     def _gather(self, state) -> None:
