@@ -107,6 +107,9 @@ class Problem:
         Makes scratch memory for one worker.
     quadratic : bool
         Whether g is quadratic: the line search is then in closed form.
+    ridge : float
+        c, where g(v) = c/2 |v|^2 plus a constant; then the run can be accelerated. 0:
+        g is another function.
     scale : float
         What `tol` is relative to: about the size of the optimal value.
     constants : function (problem) -> theory.Constants or None, optional
@@ -145,6 +148,7 @@ class Problem:
     curvature: Callable | None = None
     work: Callable[[], tuple] = _no_work
     quadratic: bool = True
+    ridge: float = 0.0
     scale: float = 1.0
     constants: Callable[["Problem"], Any] | None = field(default=None, repr=False)
     finish: Callable[[np.ndarray], Any] | None = None

@@ -20,6 +20,7 @@ every update and every oracle call, and notes the block that it is at, so that a
 can name it. It may also use
 
     run.problem, run.options
+    run.plan             how to step; see `update.plan`
     run.kernels          the loops, compiled for the problem, or in plain Python
     run.work             scratch memory for one thread of them
     run.crew             threads, `size` of them
@@ -72,6 +73,8 @@ class Session(ABC):
     patience: float = 0.0
     # The pass at which x last fell back to a checkpoint: gains before it do not count.
     restarted_at: float = -1.0
+    # Whether it makes the outer steps of an accelerated run itself.
+    accelerates_itself: bool = False
     # Whether the block of an error in `advance` is the one that failed. Otherwise the
     # run looks for it, because blocks that move together share a line search.
     names_the_block: bool = False
@@ -124,6 +127,9 @@ class Engine(ABC):
     reproducible: bool = False
     # The threads that the run may use.
     size: int = 1
+    # Whether `accelerate="auto"` may accelerate its runs: "always"; "asked": only with
+    # `accelerate=True`; "never": its loops do not know `plan.reach`.
+    acceleration: str = "never"
 
     def loops(self, problem: "Problem") -> tuple[ModuleType, ...]:
         """Return the modules with the compiled loops that a session calls."""

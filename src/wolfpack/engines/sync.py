@@ -52,6 +52,7 @@ class Sync(Engine):
     return_probability: float | Sequence[float] = 1.0
 
     reproducible = True
+    acceleration = "always"
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
@@ -111,6 +112,6 @@ class SyncSession(TeamSession):
         run.kernels.round_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
             state.average, state.sampler, state.rng, self.team, self.now,
-            self.memories[t], self.rngs[t], self.tallies[t], self.works[t], self.plan,
+            self.memories[t], self.rngs[t], self.tallies[t], self.works[t], run.plan,
             task, state.n_updates,
         )  # fmt: skip

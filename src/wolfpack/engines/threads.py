@@ -82,6 +82,7 @@ class Threads(Engine):
     line_search: Literal["server", "workers"] = "server"
 
     reproducible = False
+    acceleration = "always"
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
@@ -236,7 +237,7 @@ class MergeSession(TeamSession):
         run.kernels.merge_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
             self._draft, self.team, self.memories[t], self.rngs[t], self.tallies[t],
-            self.works[t], self.plan, task,
+            self.works[t], run.plan, task,
         )  # fmt: skip
 
 
@@ -256,7 +257,7 @@ class RowsSession(TeamSession):
         run.kernels.rows_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
             self.team, self.memories[t], self.rngs[t], self.tallies[t], self.works[t],
-            self.plan, task,
+            run.plan, task,
         )  # fmt: skip
 
 
@@ -288,10 +289,10 @@ class RingSession(TeamSession):
         if t == self.n_workers:
             run.kernels.serve(
                 data, state.shared, blocks, state.average, self.team, self.ring,
-                self.inbox, tally, work, self.plan, task,
+                self.inbox, tally, work, run.plan, task,
             )  # fmt: skip
         else:
             run.kernels.ring_worker(
                 data, state.shared, blocks, self.team, self.ring, self.memories[t],
-                self.rngs[t], tally, work, self.plan, task,
+                self.rngs[t], tally, work, run.plan, task,
             )  # fmt: skip

@@ -207,6 +207,7 @@ def make_problem(Y: np.ndarray, mean: np.ndarray, alpha: float, q: float) -> Pro
         add=add,
         slope=slope,
         value=value,
+        ridge=1.0,
         curvature=curvature,
         touched=touched,
         max_rows=2,

@@ -24,21 +24,29 @@ class Journal:
         self._best_v: np.ndarray = run.state.shared  # gave the last lower bound
         self._averaged = False
         self._estimate = math.nan
+        self._gaps = math.nan
         self._told = time.perf_counter()
 
     # The trace and the estimate.
 
-    def estimate(self) -> float:
-        """Return the gap estimated from the last block gaps, without oracle calls."""
+    def sum_gaps(self) -> float:
+        """Return the sum of all block gaps, estimated from those seen last."""
         run, state = self.run, self.run.state
         progress, gaps = state.progress, state.sampler.gaps
         if run.options.plan.exact:  # its steps do not aim at corners
-            return self._estimate
+            return self._gaps
         if gaps.size and state.n_updates:
-            self._estimate = float(gaps.sum())
+            self._gaps = float(gaps.sum())
         elif progress.gaps_seen > 0:
             total = run.problem.n_blocks * progress.gap_sum
-            self._estimate = float(total / progress.gaps_seen)
+            self._gaps = float(total / progress.gaps_seen)
+        return self._gaps
+
+    def estimate(self) -> float:
+        """Return the gap estimated from the block gaps, without oracle calls."""
+        self._estimate = self.sum_gaps()
+        if self.run.state.outer is not None:
+            self._estimate += self.run.excess()
         return self._estimate
 
     def note(self, found: Certificate) -> None:
@@ -66,7 +74,14 @@ class Journal:
             seconds=run.seconds,
             wall_seconds=time.perf_counter() - run.began,
             simulated_seconds=run.session.clock,
+            **self._outer(),
         )
+
+    def _outer(self) -> dict[str, Any]:
+        outer = self.run.state.outer
+        if outer is None:
+            return {}
+        return {"reach": outer.reach, "n_outer": int(outer.numbers.steps)}
 
     # What the user is told.
 
@@ -110,13 +125,15 @@ class Journal:
             averaged=self._averaged,
             trace=self.trace,
             state=run.state,
+            **self._outer(),
             **run.session.report(),
         )
 
     def _solution(self) -> Any:
         problem = self.run.problem
+        best = self._best_v.astype(np.float64)
         if problem.finish is not None:
-            return problem.finish(self._best_v)
+            return problem.finish(best)
         if problem.offsets is None:
             return self.run.state.blocks.points.copy()
-        return self._best_v
+        return best

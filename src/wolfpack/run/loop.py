@@ -18,17 +18,18 @@ from wolfpack.engines.base import Engine
 from wolfpack.kernels.specialise import Loops
 from wolfpack.problem import Problem
 from wolfpack.result import EngineError, Event, Result, Status
-from wolfpack.run import faults, stopping
+from wolfpack.run import acceleration, faults, stopping
 from wolfpack.run.certificate import Certifier
 from wolfpack.run.crew import Crew
 from wolfpack.run.interrupt import Held, Interrupt
 from wolfpack.run.journal import Journal
 from wolfpack.run.options import Options
+from wolfpack.run.pair import PairCertifier
 from wolfpack.run.schedule import Schedule
 from wolfpack.run.warm_up import warm_up
 from wolfpack.state import State
 from wolfpack.update import sampling
-from wolfpack.update.plan import Exit
+from wolfpack.update.plan import Exit, Plan
 
 # After Ctrl-C the last certificate is made if it takes no longer than this.
 PATIENCE_SECONDS = 3.0
@@ -52,16 +53,19 @@ class Run:
         self.crew = Crew(engine.size)
         self.work = problem.work()
         self.session = engine.session(problem, options)
-        self.certifier = Certifier(
-            problem, self.kernels, self.work, self.crew, self.session.oracle_sum
-        )
         self.goal = options.tol * problem.scale
+        tools = problem, self.kernels, self.work, self.crew, self.session.oracle_sum
+        if state.outer is None:
+            self.certifier = Certifier(*tools)
+        else:
+            self.certifier = PairCertifier(*tools, goal=self.goal)
         self.schedule = Schedule(problem.n_blocks, options, engine)
         self.journal = Journal(self, callback)
         self.seconds = 0.0  # spent in `session.advance`
         self.live_calls = 0  # of the slice that is running
         self.is_abandoned = False
         self._rate = 1.0
+        self._apart: tuple[tuple[int, int], float] | None = None  # |u - v|^2, and when
         self._checked_at = 0.0
         self._stopped = False
         self._raised: BaseException | None = None
@@ -102,6 +106,7 @@ class Run:
                     status = status or Status.STOPPED
             status = status or stopping.limit(self)
             if status is None:
+                self._accelerate()
                 self._advance()
                 if self._stopped or self.journal.beat():
                     status = Status.STOPPED
@@ -135,6 +140,13 @@ class Run:
     # What a session may call.
 
     @property
+    def plan(self) -> Plan:
+        """The plan of the next slice."""
+        outer = self.state.outer
+        plan = self.options.plan
+        return plan if outer is None else plan._replace(reach=outer.reach)
+
+    @property
     def is_interrupted(self) -> bool:
         """Whether Ctrl-C was pressed."""
         return self._interrupt.asked
@@ -143,6 +155,15 @@ class Run:
     def is_late(self) -> bool:
         """Whether `max_seconds` have passed."""
         return time.perf_counter() - self.began >= self.options.max_seconds
+
+    def excess(self) -> float:
+        """Return how much larger the gap is than all block gaps together."""
+        state, outer = self.state, self.state.outer
+        assert outer is not None
+        now = (state.n_updates, int(outer.numbers.steps))
+        if self._apart is None or self._apart[0] != now:
+            self._apart = now, outer.apart(state.shared, self.crew)
+        return 0.5 * self.problem.ridge * self._apart[1]
 
     def fail(self, error: BaseException) -> None:
         """Let the run raise `error`, not as one of the problem, after `advance`."""
@@ -188,6 +209,19 @@ class Run:
         elif ended != Exit.DONE:
             raise faults.refuse(self, ended)
 
+    def _accelerate(self) -> None:
+        """Make an outer step, if the run is accelerated and it is time for one."""
+        state, calls = self.state, self.state.n_oracle_calls
+        outer, session = state.outer, self.session
+        if outer is None or session.accelerates_itself:
+            return
+        if calls == outer.numbers.calls or not self.schedule.is_decision(calls):
+            return
+        inner = self.journal.sum_gaps()
+        if acceleration.is_time(outer, inner):
+            reach = acceleration.next_reach(outer, inner, self.excess())
+            outer.step(state.shared, reach, inner, calls, self.crew)
+
     # Checks.
 
     def _is_due(self) -> bool:
@@ -196,30 +230,39 @@ class Run:
         checked = int(state.progress.checked)
         if calls == checked or not self.schedule.is_decision(calls):
             return False
-        estimate, trace = self.journal.estimate(), self.journal.trace
         share = self.certifier.seconds / max(self.seconds - self._checked_at, 1e-9)
-        hope = estimate <= self.goal or self.schedule.foresees(
-            self.goal, self.schedule.epoch(calls), trace
-        )
+        hope = self._hopes()
         if self.schedule.is_due(calls, checked, hope, share):
             return True
         state.forget_gaps()
         return False
 
+    def _hopes(self) -> bool:
+        """Return whether the goal seems reached."""
+        journal, outer = self.journal, self.state.outer
+        bias = 1.0 if outer is None else float(outer.numbers.bias)
+        if not bias * journal.sum_gaps() <= self.goal:  # the estimate is no smaller
+            epoch = self.schedule.epoch(self.state.n_oracle_calls)
+            return self.schedule.foresees(self.goal, epoch, journal.trace)
+        return bias * journal.estimate() <= self.goal
+
     def _check(self, stop: Callable[[], bool], scheduled: bool = True) -> bool:
         """Certify the iterate; return False if stopped on the way."""
         self.session.fetch(self)
         state = self.state
-        found = self.certifier.certify(state, stop)
+        estimate = self.journal.estimate()
+        found = self.certifier.certify(state, stop, is_last=not scheduled)
         if found is None:
             return False
-        self.journal.estimate()
+        if state.outer is not None and scheduled:
+            acceleration.learn_bias(state.outer, found.gap, estimate)
         self._checked_at = self.seconds
         if scheduled:
             state.shared[...] = found.shared
             state.progress.checked = state.n_oracle_calls
             state.forget_gaps()
-            state.sampler.gaps[:] = found.gaps
+            if state.sampler.gaps.size:
+                state.sampler.gaps[:] = found.gaps
             sampling.rebuild(state.sampler)
         self.journal.note(found)
         return True

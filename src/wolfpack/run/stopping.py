@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 # The chance that a block is not drawn in 30 passes is exp(-30), about 1e-13.
 IDLE_PASSES = 30.0
+LOOKS = 3  # checks that must agree that an accelerated run is at rest
 
 
 def limit(run: "Run") -> Status | None:
@@ -34,12 +35,25 @@ def judge(run: "Run") -> Status | None:
         return Status.DIVERGED
     if row.gap <= run.goal:
         return Status.CONVERGED
+    if run.state.outer is not None:
+        return Status.STALLED if is_at_rest(trace) else None
     if run.options.plan.rule == LINE:
         if row.objective > trace[0].objective + run.problem.scale:
             return Status.DIVERGED  # possible where each worker searches alone
         if is_idle(trace, run.session):
             return Status.STALLED
     return None
+
+
+def is_at_rest(trace: Sequence[TraceRow]) -> bool:
+    """Return whether the gap of an accelerated run has not fallen in IDLE_PASSES.
+
+    Its objective may rise, and its gap for a while, so that three checks must agree.
+    """
+    end = trace[-1].epoch - IDLE_PASSES
+    before = [row.gap for row in trace if row.epoch <= end]
+    since = [row.gap for row in trace if row.epoch > end] or [math.inf]
+    return len(since) >= LOOKS and bool(before) and min(before) <= min(since)
 
 
 def is_idle(trace: Sequence[TraceRow], session: Session) -> bool:

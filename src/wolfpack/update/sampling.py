@@ -19,6 +19,9 @@ UNIFORM, PERMUTATION, GAP = 0, 1, 2
 KINDS = {"uniform": UNIFORM, "permutation": PERMUTATION, "gap": GAP}
 # The least weight of a block, relative to the mean weight, and where all gaps are 0.
 FLOOR, TINY = 0.01, 1e-300
+# The share of the blocks that `gap` draws in turn, where the run is accelerated: outer
+# steps change the gaps of all blocks, and a gap that is never seen again stays too low.
+SWEEP = 0.3
 # Random generators that a state may hold, and the largest position in their buffers.
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 POSITIONS = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "uinteger": 2**32 - 1}
@@ -50,12 +53,13 @@ def rebuild(sampler: Sampler) -> None:
 
 
 @jit
-def draw(kind, sampler, rng, chosen):
+def draw(plan, sampler, rng, chosen):
     """Fill `chosen` with distinct blocks."""
+    kind = plan.sampling
     order, cursor = sampler.order, sampler.cursor
     n, tau = order.size, chosen.size
     if kind == GAP:
-        _draw_by_gap(sampler, rng, chosen)
+        _draw_by_gap(sampler, rng, chosen, plan.reach < 1.0)
         return
     if kind == UNIFORM:  # shuffle the first tau places
         cursor[0] = 0
@@ -77,11 +81,16 @@ def _shuffle(order, rng, count):
 
 
 @jit
-def _draw_by_gap(sampler, rng, chosen):
+def _draw_by_gap(sampler, rng, chosen, is_accelerated):
     gaps, tree = sampler.gaps, sampler.tree
     n = gaps.size
     for j in range(chosen.size):
-        i = _descend(tree, rng.random() * _total(tree))
+        i = -1
+        if is_accelerated and rng.random() < SWEEP:
+            i = _next_in_order(sampler, rng)
+            i = -1 if gaps[i] < 0.0 else i  # drawn already
+        if i < 0:
+            i = _descend(tree, rng.random() * _total(tree))
         while gaps[i] < 0.0:  # rounding in the tree may lead to a block drawn already
             i = (i + 1) % n
         chosen[j] = i
@@ -91,6 +100,16 @@ def _draw_by_gap(sampler, rng, chosen):
         i = chosen[j]
         gaps[i] = -gaps[i]
         _raise(tree, i, gaps[i])
+
+
+@jit
+def _next_in_order(sampler, rng):
+    order, cursor = sampler.order, sampler.cursor
+    if cursor[0] >= order.size:
+        cursor[0] = 0
+        _shuffle(order, rng, order.size - 1)
+    cursor[0] += 1
+    return order[cursor[0] - 1]
 
 
 @jit

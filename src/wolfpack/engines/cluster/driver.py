@@ -36,6 +36,7 @@ class RaySession(Session):
     """One run, as the driver sees it."""
 
     names_the_block = True  # workers solve one block at a time, and report it
+    accelerates_itself = True  # the server does
 
     def __init__(self, problem, options, engine) -> None:
         self.problem, self.options, self.engine = problem, options, engine
@@ -101,6 +102,7 @@ class RaySession(Session):
         )
         state.shared = np.array(found["shared"])
         state.average = np.array(found["average"])
+        state.outer = found["outer"] and found["outer"].copy()
         _count(state, found["progress"])
         self._note(run, found)
         self.stale = False

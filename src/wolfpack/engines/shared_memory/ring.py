@@ -104,7 +104,8 @@ def ring_worker(
             continue
         if ended == Exit.DONE and task.is_searching and HAS_CURVATURE:
             gap = prepare(data, shared, blocks, i, atom, work)
-            share = closed_form(gap, curvature(data, blocks, i, atom, work))
+            bend = plan.reach * curvature(data, blocks, i, atom, work)
+            share = closed_form(gap, bend)
             if not is_finite(gap):
                 ended = Exit.NOT_A_NUMBER
         if ended != Exit.DONE:

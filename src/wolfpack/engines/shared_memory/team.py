@@ -29,7 +29,7 @@ class TeamSession(Session):
             )
         self.engine, self.n_workers = engine, n_workers
         self.n_threads = n_workers + n_helpers
-        self.plan, self.store, self.batch = options.plan, problem.store, 1
+        self.store, self.batch = problem.store, 1
         self.is_searching = False
         self.parts = worker.WHOLE
         n, count = problem.n_blocks, self.n_threads

@@ -21,7 +21,7 @@ from wolfpack.kernels.compile import jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import has_room, is_full, move
 from wolfpack.update.plan import Exit
-from wolfpack.update.sampling import FLOOR, GAP, PERMUTATION
+from wolfpack.update.sampling import FLOOR, GAP, PERMUTATION, SWEEP
 from wolfpack.update.visit import visit
 
 # A worker adds its calls to the common count after this many: a contended atomic
@@ -107,11 +107,12 @@ def claim(team, plan, task, tally, rng):
     first, stride, count = tally.first, tally.stride, tally.count
     spins = 0
     while True:
-        if plan.sampling == PERMUTATION:
+        sweeps = plan.sampling == GAP and plan.reach < 1.0 and rng.random() < SWEEP
+        if plan.sampling == PERMUTATION or sweeps:
             i = next_in_order(team)
         else:
             i = first + stride * int(rng.random() * count)
-        if plan.sampling == GAP:
+        if plan.sampling == GAP and not sweeps:
             mean, gap = tally.mean_gap, max(gaps[i], 0.0)
             tally.mean_gap = mean + FORGET * (gap - mean)
             if max(gap, FLOOR * mean) < CAP * mean * rng.random():
