@@ -77,7 +77,7 @@ class BlockCheck:
         if problem.curvature is not None or problem.prepare is not None:
             self.fused(v, atom, other - score)
         if problem.minimiser is not None:
-            self.call("minimiser", data, v, i, point, problem.work())
+            self.call("minimiser", data, v, i, point, problem.work(), 1.0)
             self.member(point, "minimiser")
 
     def line(self, v: np.ndarray, atom: np.ndarray, point: np.ndarray) -> None:

@@ -122,7 +122,7 @@ def run(
             progress.at = i = chosen[j]
             progress.calls += 1
             atom, batch.gaps[j], ended = visit(  # d. s_(i)
-                data, shared, blocks, i, batch.atoms[j], work, plan.exact, 1
+                data, shared, blocks, i, batch.atoms[j], work, plan, 1
             )
             if ended != Exit.DONE:
                 return ended

@@ -101,9 +101,9 @@ def on_ball(ball: sets.Set) -> dict[str, Any]:
         return score(data, shared, t, atom)
 
     @jit
-    def minimiser(data, shared, t, atom, work):
+    def minimiser(data, shared, t, atom, work, reach):
         for j in range(atom.size):
-            atom[j] += 0.5 * (shared[t + 1, j] - shared[t, j])
+            atom[j] += 0.5 / reach * (shared[t + 1, j] - shared[t, j])
         project(data.ball, 0, atom)
 
     @jit

@@ -22,10 +22,12 @@ from wolfpack.problem import Problem
 from wolfpack.update.outer import Outer
 
 FALL = 0.5  # in 1 - FALL sqrt(s)
-BALANCE = 1.5  # the first part over the second that s is steered to
+BALANCE = 2.0  # the first part over the second that s is steered to
 GAIN, MOST_CHANGE = 0.25, 1.5  # of s in one outer step
 LEAST, MOST = 1e-4, 0.9  # values of s
-MOST_BIAS = 2.0  # of the estimate
+# An estimate that is too low has seen some blocks too long ago. Towards minimisers of
+# blocks, gaps are smaller by any factor.
+MOST_BIAS, MOST_BIAS_EXACT = 2.0, 1e6
 
 
 def decide(
@@ -51,11 +53,8 @@ def _obstacle(problem: Problem, engine: Engine, step: Any, averaging: bool) -> s
         )
     if problem.value is None:
         return "it needs a problem with a value function."
-    if step != "line":
-        return (
-            f"step={step!r} is made for plain steps, and only step='line' knows how "
-            "far v follows."
-        )
+    if step not in ("line", "exact"):
+        return f"step={step!r} follows a schedule of plain steps; use step='line'."
     if averaging:
         return "the average is of plain iterates; set averaging=False."
     if engine.acceleration == "never":
@@ -67,12 +66,16 @@ def _obstacle(problem: Problem, engine: Engine, step: Any, averaging: bool) -> s
 
 
 def is_time(outer: Outer, inner: float) -> bool:
-    """Return whether to make an outer step; `inner` is the sum of the block gaps."""
+    """Return whether to make an outer step; `inner` is the estimate of all block gaps.
+
+    It may be biased, but always in the same way.
+    """
     return inner <= (1.0 - FALL * math.sqrt(outer.reach)) * outer.numbers.inner
 
 
 def next_reach(outer: Outer, inner: float, rest: float) -> float:
-    """Return the next s, where the gap is `inner` + `rest`."""
+    """Return the next s, where the gap is `inner`, with its bias, plus `rest`."""
+    inner *= outer.numbers.bias
     if not (inner > 0.0 and rest > 0.0):
         return outer.reach
     factor = (BALANCE * rest / inner) ** GAIN
@@ -80,7 +83,8 @@ def next_reach(outer: Outer, inner: float, rest: float) -> float:
     return min(max(outer.reach * factor, LEAST), MOST)
 
 
-def learn_bias(outer: Outer, gap: float, estimate: float) -> None:
-    """Note how much too low the estimate was, for the next one."""
-    if 0.0 < estimate < math.inf:
-        outer.numbers.bias = min(max(gap / estimate, 1.0), MOST_BIAS)
+def learn_bias(outer: Outer, found: float, estimate: float, exact: bool) -> None:
+    """Note how much too low the sum of all block gaps was estimated."""
+    if 0.0 < estimate < math.inf and 0.0 < found < math.inf:
+        most = MOST_BIAS_EXACT if exact else MOST_BIAS
+        outer.numbers.bias = min(max(found / estimate, 1.0), most)

@@ -33,8 +33,6 @@ class Journal:
         """Return the sum of all block gaps, estimated from those seen last."""
         run, state = self.run, self.run.state
         progress, gaps = state.progress, state.sampler.gaps
-        if run.options.plan.exact:  # its steps do not aim at corners
-            return self._gaps
         if gaps.size and state.n_updates:
             self._gaps = float(gaps.sum())
         elif progress.gaps_seen > 0:
@@ -44,9 +42,12 @@ class Journal:
 
     def estimate(self) -> float:
         """Return the gap estimated from the block gaps, without oracle calls."""
-        self._estimate = self.sum_gaps()
-        if self.run.state.outer is not None:
-            self._estimate += self.run.excess()
+        outer = self.run.state.outer
+        if outer is not None:
+            bias = float(outer.numbers.bias)
+            self._estimate = bias * self.sum_gaps() + self.run.excess()
+        elif not self.run.options.plan.exact:  # its steps do not aim at corners
+            self._estimate = self.sum_gaps()
         return self._estimate
 
     def note(self, found: Certificate) -> None:

@@ -240,28 +240,40 @@ class Run:
     def _hopes(self) -> bool:
         """Return whether the goal seems reached."""
         journal, outer = self.journal, self.state.outer
-        bias = 1.0 if outer is None else float(outer.numbers.bias)
-        if not bias * journal.sum_gaps() <= self.goal:  # the estimate is no smaller
-            epoch = self.schedule.epoch(self.state.n_oracle_calls)
-            return self.schedule.foresees(self.goal, epoch, journal.trace)
-        return bias * journal.estimate() <= self.goal
+        rest = self.goal
+        if outer is not None:
+            rest -= float(outer.numbers.bias) * journal.sum_gaps()
+        elif not self.options.plan.exact:
+            rest -= journal.estimate()
+        else:  # block gaps towards minimisers are no estimate
+            rest = -1.0
+        if rest >= 0.0:
+            return outer is None or self.excess() <= rest
+        epoch = self.schedule.epoch(self.state.n_oracle_calls)
+        return self.schedule.foresees(self.goal, epoch, journal.trace)
 
     def _check(self, stop: Callable[[], bool], scheduled: bool = True) -> bool:
         """Certify the iterate; return False if stopped on the way."""
         self.session.fetch(self)
         state = self.state
-        estimate = self.journal.estimate()
+        estimate = self.journal.sum_gaps()
+        self.journal.estimate()
         found = self.certifier.certify(state, stop, is_last=not scheduled)
         if found is None:
             return False
         if state.outer is not None and scheduled:
-            acceleration.learn_bias(state.outer, found.gap, estimate)
+            inner, exact = float(found.gaps.sum()), self.options.plan.exact
+            acceleration.learn_bias(state.outer, inner, estimate, exact)
         self._checked_at = self.seconds
         if scheduled:
             state.shared[...] = found.shared
             state.progress.checked = state.n_oracle_calls
             state.forget_gaps()
-            if state.sampler.gaps.size:
+            # Gaps towards minimisers are smaller, and are not mixed with these where an
+            # accelerated run needs their sum.
+            if state.sampler.gaps.size and not (
+                state.outer and self.options.plan.exact
+            ):
                 state.sampler.gaps[:] = found.gaps
             sampling.rebuild(state.sampler)
         self.journal.note(found)

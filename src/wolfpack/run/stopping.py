@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 # The chance that a block is not drawn in 30 passes is exp(-30), about 1e-13.
 IDLE_PASSES = 30.0
-LOOKS = 3  # checks that must agree that an accelerated run is at rest
+# An accelerated run is at rest where none of at least LOOKS checks found a gap below
+# GAIN times an earlier one.
+LOOKS, GAIN = 3, 0.99
 
 
 def limit(run: "Run") -> Status | None:
@@ -46,14 +48,16 @@ def judge(run: "Run") -> Status | None:
 
 
 def is_at_rest(trace: Sequence[TraceRow]) -> bool:
-    """Return whether the gap of an accelerated run has not fallen in IDLE_PASSES.
+    """Return whether the gap of an accelerated run has not fallen in half of its passes.
 
-    Its objective may rise, and its gap for a while, so that three checks must agree.
+    Its objective may rise, and its gap for a while; over so long a time even a slow run
+    gains more than a hundredth.
     """
-    end = trace[-1].epoch - IDLE_PASSES
-    before = [row.gap for row in trace if row.epoch <= end]
-    since = [row.gap for row in trace if row.epoch > end] or [math.inf]
-    return len(since) >= LOOKS and bool(before) and min(before) <= min(since)
+    half = 0.5 * trace[-1].epoch
+    before = [row.gap for row in trace if row.epoch <= half]
+    since = [row.gap for row in trace if row.epoch > half]
+    is_long = half >= IDLE_PASSES and len(since) >= LOOKS and bool(before)
+    return is_long and GAIN * min(before) <= min(since)
 
 
 def is_idle(trace: Sequence[TraceRow], session: Session) -> bool:

@@ -175,7 +175,7 @@ def play_visit(data, view, blocks, i, scratch, work, plan, task, rng, tally):
     """Visit block i; solve it several times where a hard oracle is played."""
     tally.at = i
     repeats = draw_repeats(task, rng)
-    return visit(data, view, blocks, i, scratch, work, plan.exact, repeats)
+    return visit(data, view, blocks, i, scratch, work, plan, repeats)
 
 
 @jit
