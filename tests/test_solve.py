@@ -230,7 +230,8 @@ def test_the_trace_is_consistent(name, averaging, request):
 
 
 @pytest.mark.parametrize(
-    ("sampling", "error"), [("uniform", 0.05), ("permutation", 1e-3), ("gap", 1e-3)]
+    ("sampling", "error"),
+    [("uniform", 0.05), ("permutation", 1e-3), ("gap", 1e-3), ("cyclic", 1e-3)],
 )
 def test_the_estimate_is_near_the_gap(chain, sampling, error):
     how = {"tol": 0, "rng": 0, "sampling": sampling}

@@ -68,6 +68,7 @@ class Sampling(StrEnum):
     uniform = "uniform"
     permutation = "permutation"
     gap = "gap"
+    cyclic = "cyclic"
 
 
 def _show_version(wanted: bool) -> None:

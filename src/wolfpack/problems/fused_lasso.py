@@ -210,6 +210,7 @@ def make_problem(Y: np.ndarray, mean: np.ndarray, alpha: float, q: float) -> Pro
         curvature=curvature,
         touched=touched,
         max_rows=2,
+        local=True,
         work=lambda: (np.zeros(Y.shape[1]),),
         scale=float(min(alpha * jumps, flat)) or 1.0,  # P at X = Y, and at X constant
         constants=constants,
