@@ -62,9 +62,10 @@ def solve(
     sampling : "uniform", "permutation", "gap" or "cyclic"
         How blocks are chosen: at random, by a new order each epoch, in proportion to
         their gap when last seen, which costs O(log n) a block, or from the first to
-        the last and back. "cyclic" draws nothing and reads memory in order: it suits
-        many cheap blocks where neighbours share rows of v. Of `Threads`, each worker
-        sweeps its own range.
+        the last and back. "cyclic" draws nothing and reads memory in order. It suits
+        many cheap blocks whose neighbours share rows of v, as in the group fused lasso.
+        With `Threads` each worker sweeps its own range. `Ray`, `Threads` in mode
+        "server" and `Delayed(workers=...)` take "uniform" only.
     averaging : bool
         Keep the weighted average of the iterates too, and certify with the better of
         both bounds. Costs another v in memory, and one more oracle pass a check.

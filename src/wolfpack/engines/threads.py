@@ -43,11 +43,11 @@ class Threads(Engine):
     mode : "merge", "server" or "lock-free"
         "merge": each worker steps on blocks of its own, and merges with one exact line
         search, so f never rises. Where blocks touch few rows of v, it writes into v
-        directly, and two steps at the same moment may raise f a little; so may two
-        merges into a v of more than 32 kB. "server": Algorithm 2, one more thread
-        gathers minibatches. "lock-free": Algorithm 3, every step adds to v atomically;
-        where v is dense it is slow (OCR: 16 threads make fewer steps a second than
-        `Serial`).
+        directly, and two steps at the same moment may raise f a little, unless they
+        read these rows alone; so may two merges into a v of more than 32 kB. "server":
+        Algorithm 2, one more thread gathers minibatches. "lock-free": Algorithm 3,
+        every step adds to v atomically; where v is dense it is slow (OCR: 16 threads
+        make fewer steps a second than `Serial`).
     oracle_repeats : (int, int)
         Play a hard oracle: solve each subproblem m times, m uniform in this range.
     return_probability : float or one a worker
