@@ -283,3 +283,28 @@ def test_blocks_that_touch_no_row(T, sampling):
     moved = weight > 0
     found = result.state.blocks.points[moved, 0]
     np.testing.assert_allclose(found, np.minimum(1.0, 1 / weight[moved]), atol=1e-6)
+
+
+@numba.njit
+def own_gradient(x, i, target):
+    return x[i] - target[i]
+
+
+@numba.njit
+def common_gradient(x, i, target):
+    return x.sum(axis=0) - target[i]
+
+
+def test_a_block_that_reads_other_rows_is_found():
+    x0, target = np.full((6, 2), 0.5), np.arange(12.0).reshape(6, 2)
+    for gradient, is_local in ((own_gradient, True), (common_gradient, False)):
+        problem = wolfpack.from_blocks(x0, gradient, wolfpack.simplex(), args=(target,))
+        problem.check()
+        problem = dataclasses.replace(problem, local=True)
+        if is_local:
+            problem.check()
+            continue
+        with pytest.raises(
+            wolfpack.ProblemError, match=r"reads rows .* use local=False"
+        ):
+            problem.check()
