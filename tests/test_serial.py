@@ -134,7 +134,7 @@ def close(one, two, tolerance):
 
 @pytest.mark.parametrize("rule", ["line", "open-loop", 0.3])
 @pytest.mark.parametrize("tau", [1, 3, "n"])
-@pytest.mark.parametrize("sampling", ["uniform", "permutation", "gap"])
+@pytest.mark.parametrize("sampling", ["uniform", "permutation", "gap", "cyclic"])
 def test_update_by_update(case, tau, rule, sampling):
     problem, dense, tolerance = case.problem, case.dense, case.tolerance
     tau = problem.n_blocks if tau == "n" else tau

@@ -230,12 +230,14 @@ def test_the_trace_is_consistent(name, averaging, request):
 
 
 @pytest.mark.parametrize(
-    ("sampling", "error"), [("uniform", 0.05), ("permutation", 1e-3), ("gap", 1e-3)]
+    ("sampling", "error"),
+    [("uniform", 0.05), ("permutation", 1e-3), ("gap", 1e-3), ("cyclic", 1e-3)],
 )
 def test_the_estimate_is_near_the_gap(chain, sampling, error):
     how = {"tol": 0, "rng": 0, "sampling": sampling}
+    low = 0.3 if sampling == "cyclic" else 0.4  # blocks come again soon after a turn
     for row in solve(chain, max_epochs=400, **how).trace[1:]:
-        assert 0.4 * row.gap < row.gap_estimate < 2.5 * row.gap
+        assert low * row.gap < row.gap_estimate < 2.5 * row.gap
     # Where x hardly moves, only the draws of the blocks make a difference.
     some = solve(chain, max_epochs=3, **how).state
     how |= {"step": 1e-9, "check_every": 100, "start": some}

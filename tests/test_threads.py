@@ -151,7 +151,7 @@ def test_updates_older_than_half_of_all_are_dropped(problem, monkeypatch):
     ("sampling", "T"),
     # Threads that shuffle one order have tests in `test_hangs`.
     [
-        *[(kind, T) for kind in ("uniform", "gap") for T in (1, 2, 5)],
+        *[(kind, T) for kind in ("uniform", "gap", "cyclic") for T in (1, 2, 5)],
         ("permutation", 1),
     ],
 )
@@ -244,11 +244,11 @@ def test_lost_answers_are_counted(problem, bounds, mode, chance):
 # Going on.
 
 
-@pytest.mark.parametrize("sampling", ["uniform", "gap"])
+@pytest.mark.parametrize("sampling", ["uniform", "gap", "cyclic"])
 @pytest.mark.parametrize("name", ["spy", "lasso"])
 @pytest.mark.parametrize("mode", MODES)
 def test_runs_go_on_from_each_other(problem, mode, name, sampling, tmp_path):
-    if (mode, sampling) == ("server", "gap"):
+    if mode == "server" and sampling != "uniform":
         pytest.skip("refused: see test_refusals_of_engines")
     at = {"spy": problem, "lasso": LASSO}[name]
     state, objective, epochs = None, np.inf, 0

@@ -102,6 +102,10 @@ class Problem:
         Writes the rows of v that A_i reaches into `rows`, in any order, and returns how
         many, at most `max_rows`; for a v too large to pass over at each update. `work`
         is as `spread` left it.
+    local : bool
+        Whether the functions of block i read no other rows of v than `touched` lists,
+        and `touched` does not look at `work`. Where `curvature` is given, too, threads
+        hold these rows during a step, which makes it exact.
     prepare, spread, curvature : functions, optional
         A fused step, for speed; see `wolfpack.problems.chain`.
     work : function () -> tuple
@@ -144,6 +148,7 @@ class Problem:
     minimiser: Callable | None = None
     touched: Callable | None = None
     max_rows: int = 0
+    local: bool = False
     prepare: Callable | None = None
     spread: Callable | None = None
     curvature: Callable | None = None
@@ -259,7 +264,7 @@ class Problem:
         loops = self.kernels()
         digest = Fingerprint()
         facts = loops.key, self.fingerprint, self.start, self.max_rows, self.work()
-        digest.add(facts)
+        digest.add((*facts, self.local))
         passed = digest.hexdigest()
         if passed == getattr(self, "_passed", None):
             return

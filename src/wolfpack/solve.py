@@ -31,7 +31,7 @@ def solve(
     engine: Engine | None = None,
     batch_size: int | Literal["auto"] | None = None,
     step: Literal["line", "open-loop", "exact"] | float = "line",
-    sampling: Literal["uniform", "permutation", "gap"] = "uniform",
+    sampling: Literal["uniform", "permutation", "gap", "cyclic"] = "uniform",
     averaging: bool = False,
     accelerate: bool | Literal["auto"] = "auto",
     tol: float = 1e-3,
@@ -61,9 +61,13 @@ def solve(
         gamma in the paper: an exact line search (jointly over the batch), the paper's
         2 n tau / (tau^2 k + 2 n) clipped to 1, a line search towards the minimiser of
         each block (where the problem has one), or a constant within (0, 1].
-    sampling : "uniform", "permutation" or "gap"
-        How blocks are chosen: at random, by a new order each epoch, or in proportion
-        to their gap when last seen, which costs O(log n) a block.
+    sampling : "uniform", "permutation", "gap" or "cyclic"
+        How blocks are chosen: at random, by a new order each epoch, in proportion to
+        their gap when last seen, which costs O(log n) a block, or from the first to
+        the last and back. "cyclic" draws nothing and reads memory in order. It suits
+        many cheap blocks whose neighbours share rows of v, as in the group fused lasso.
+        With `Threads` each worker sweeps its own range. `Ray`, `Threads` in mode
+        "server" and `Delayed(workers=...)` take "uniform" only.
     averaging : bool
         Keep the weighted average of the iterates too, and certify with the better of
         both bounds. Costs another v in memory, and one more oracle pass a check.

@@ -90,7 +90,7 @@ def case(request, tmp_path_factory):
     problem, files = PROBLEMS[request.param](), {}
     best = wolfpack.solve(problem, tol=1e-5, max_epochs=500, rng=0)
     path = tmp_path_factory.mktemp("states") / "state.npz"
-    for sampling in ("uniform", "permutation", "gap"):
+    for sampling in SAMPLINGS:
         for averaging in (False, True):
             how = {"sampling": sampling, "averaging": averaging}
             wolfpack.solve(problem, max_epochs=2.5, tol=0, rng=0, **how).save(path)
@@ -118,7 +118,8 @@ def assert_sound(problem, bounds, path, **how):
     return result
 
 
-KINDS = [(s, a) for s in ("uniform", "permutation", "gap") for a in (False, True)]
+SAMPLINGS = ("uniform", "permutation", "gap", "cyclic")
+KINDS = [(s, a) for s in SAMPLINGS for a in (False, True)]
 
 
 @bounded

@@ -33,7 +33,7 @@ HELP = {
     "mode": "threads: how they work together. Default: merge.",
     "workers": "Workers, T. Default: all cores; serial has 1.",
     "batch": "Blocks an update, tau. Default: what the engine finds best.",
-    "sampling": "Choice of blocks. Default: uniform; signals permutation.",
+    "sampling": "Choice of blocks. Default: uniform; signals cyclic.",
     "avg": "Keep the average too.",
     "plot": "Draw convergence (chains) or the signal here.",
     "json": "JSON lines: one a check, and the report.",
@@ -62,12 +62,8 @@ class Mode(StrEnum):
     lock_free = "lock-free"
 
 
-class Sampling(StrEnum):
-    """How blocks are chosen."""
-
-    uniform = "uniform"
-    permutation = "permutation"
-    gap = "gap"
+# How blocks are chosen.
+Sampling = StrEnum("Sampling", ["uniform", "permutation", "gap", "cyclic"])
 
 
 def _show_version(wanted: bool) -> None:

@@ -98,10 +98,11 @@ class Delayed(Engine):
 
     def refuse(self, problem, options) -> None:
         """Raise if this problem cannot be solved this way."""
-        if options.sampling != "uniform":
+        sweeps = options.sampling == "cyclic" and self.workers is None
+        if options.sampling != "uniform" and not sweeps:
             raise ValueError(
                 "Delayed draws uniformly, as the paper does; use sampling='uniform', "
-                f"not {options.sampling!r}."
+                f"not {options.sampling!r}, or 'cyclic' with a delay."
             )
 
     def session(self, problem, options) -> "LateSession | SimulatedSession":

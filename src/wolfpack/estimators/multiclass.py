@@ -81,7 +81,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         fit_intercept: bool = True,
         batch_size: int | Literal["auto"] | None = None,
         step: Literal["exact", "line", "open-loop"] | float = "exact",
-        sampling: Literal["gap", "permutation", "uniform"] = "gap",
+        sampling: Literal["gap", "permutation", "uniform", "cyclic"] = "gap",
         averaging: bool = False,
         tol: float = 1e-3,
         max_iter: int = 1000,

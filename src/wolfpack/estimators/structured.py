@@ -39,7 +39,7 @@ class ChainSSVM(DualEstimator):
         what is measured to be best with more.
     step : "line", "open-loop" or float
         The step, gamma in the paper; see `wolfpack.solve`.
-    sampling : "gap", "permutation" or "uniform"
+    sampling : "gap", "permutation", "uniform" or "cyclic"
         How sequences are chosen. "gap" needs about half the passes.
     averaging : bool
         Certify, and predict, with the better of the last and the averaged weights.
@@ -113,7 +113,7 @@ class ChainSSVM(DualEstimator):
         normalize: bool = True,
         batch_size: int | Literal["auto"] | None = None,
         step: Literal["line", "open-loop"] | float = "line",
-        sampling: Literal["gap", "permutation", "uniform"] = "gap",
+        sampling: Literal["gap", "permutation", "uniform", "cyclic"] = "gap",
         averaging: bool = False,
         tol: float = 1e-3,
         max_iter: int = 1000,

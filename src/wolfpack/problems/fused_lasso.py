@@ -157,8 +157,9 @@ def group_fused_lasso(Y: np.ndarray, alpha: float, *, q: float = 2.0) -> Problem
     Returns
     -------
     Problem
-        Of n - 1 blocks. `Result.solution` is X; the primal objective is minus
-        `Result.lower_bound`, the dual one minus `Result.objective`.
+        Of n - 1 blocks, each a neighbour of the next: `sampling="cyclic"` is the
+        fastest order on one thread and on many. `Result.solution` is X; the primal
+        objective is minus `Result.lower_bound`, the dual one minus `Result.objective`.
 
     Examples
     --------
@@ -211,6 +212,7 @@ def make_problem(Y: np.ndarray, mean: np.ndarray, alpha: float, q: float) -> Pro
         curvature=curvature,
         touched=touched,
         max_rows=2,
+        local=True,
         work=lambda: (np.zeros(Y.shape[1]),),
         scale=float(min(alpha * jumps, flat)) or 1.0,  # P at X = Y, and at X constant
         constants=constants,

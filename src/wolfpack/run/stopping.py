@@ -48,7 +48,7 @@ def judge(run: "Run") -> Status | None:
 
 
 def is_at_rest(trace: Sequence[TraceRow]) -> bool:
-    """Return whether the gap of an accelerated run has not fallen in half of its passes.
+    """Return whether half of the passes of an accelerated run have gained nothing.
 
     Its objective may rise, and its gap for a while; over so long a time even a slow run
     gains more than a hundredth.

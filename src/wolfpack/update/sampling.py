@@ -2,7 +2,8 @@
 
 `uniform`: a new subset each time, without replacement within it. `permutation`: a new
 order each epoch; it needs up to a third fewer passes. `gap`: blocks in proportion to
-their gap when last seen, drawn in O(log n) from a Fenwick tree.
+their gap when last seen, drawn in O(log n) from a Fenwick tree. `cyclic`: from the
+first block to the last and back, so that memory is read in order; nothing is drawn.
 """
 
 import json
@@ -15,8 +16,13 @@ import numpy as np
 from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.specialise import library
 
-UNIFORM, PERMUTATION, GAP = 0, 1, 2
-KINDS = {"uniform": UNIFORM, "permutation": PERMUTATION, "gap": GAP}
+UNIFORM, PERMUTATION, GAP, CYCLIC = 0, 1, 2, 3
+KINDS = {
+    "uniform": UNIFORM,
+    "permutation": PERMUTATION,
+    "gap": GAP,
+    "cyclic": CYCLIC,
+}
 # The least weight of a block, relative to the mean weight, and where all gaps are 0.
 FLOOR, TINY = 0.01, 1e-300
 # The share of the blocks that `gap` draws in turn, where the run is accelerated: outer
@@ -28,7 +34,12 @@ POSITIONS = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "uinteger": 2**32 - 1
 
 
 class Sampler(NamedTuple):
-    """An order of the blocks, the place in it, and, for `gap`, the tree."""
+    """An order of the blocks, the place in it, and, for `gap`, the tree.
+
+    The cursor is a place in `order`, up to n. A cursor beyond n is a place in a sweep,
+    n + 1 at its first block, so that neither kind takes the place of the other for its
+    own when a run goes on with another sampling.
+    """
 
     order: np.ndarray
     cursor: np.ndarray
@@ -61,6 +72,9 @@ def draw(plan, sampler, rng, chosen):
     if kind == GAP:
         _draw_by_gap(sampler, rng, chosen, plan.reach < 1.0)
         return
+    if kind == CYCLIC:
+        cursor[0] = n + 1 + _sweep(max(cursor[0] - n - 1, 0), n, chosen)
+        return
     if kind == UNIFORM:  # shuffle the first tau places
         cursor[0] = 0
         _shuffle(order, rng, tau)
@@ -70,6 +84,26 @@ def draw(plan, sampler, rng, chosen):
     for j in range(tau):
         chosen[j] = order[cursor[0] + j]
     cursor[0] += tau
+
+
+@jit
+def _sweep(place, n, chosen):
+    """Fill `chosen` with the next blocks of a sweep; return the place after them.
+
+    Places 0 to n - 1 lead forward, n to 2 n - 1 back. A batch that reaches over a
+    turning point belongs to both sweeps: it holds the last blocks of one, and these are
+    among the first of the other, which goes on behind the batch.
+    """
+    tau, is_back = chosen.size, place >= n
+    done = place - n if is_back else place
+    first = min(done, n - tau)
+    for j in range(tau):
+        chosen[j] = n - 1 - first - j if is_back else first + j
+    done += tau
+    if done < n:
+        return place + tau
+    rest = tau if done > n else 0
+    return rest if is_back else (n + rest) % (2 * n)
 
 
 @jit
@@ -180,7 +214,7 @@ def is_sound(sampler: Sampler, n_blocks: int) -> bool:
         (order.dtype, order.shape) == (np.int64, (n_blocks,))
         and np.array_equal(np.sort(order), np.arange(n_blocks))
         and (cursor.dtype, cursor.shape) == (np.int64, (1,))
-        and bool(0 <= cursor[0] <= n_blocks)
+        and bool(0 <= cursor[0] <= 3 * n_blocks)
         and math.isfinite(total)
         and gaps.shape in ((0,), (n_blocks,))
         and (tree.dtype, tree.shape) == (np.float64, (gaps.size + 1,))
