@@ -72,7 +72,7 @@ class TeamSession(Session):
     def _slice(self, run, calls: int) -> Exit:
         self.begin(run, calls)
         team = self.team
-        is_sweeping = self.plan.sampling == CYCLIC  # along ranges, in every mode
+        is_sweeping = run.plan.sampling == CYCLIC  # along ranges, in every mode
         parts = RANGES if is_sweeping else self.parts
         least, most = map(int, self.engine.oracle_repeats)
         tasks = [
