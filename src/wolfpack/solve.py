@@ -222,7 +222,9 @@ def _validate(
     options = Options(
         engine.blocks_per_update(asked, n), asked, bool(averaging), sampling, step,
         plan, tol, max_epochs, limit, check_every,
-        acceleration.decide(problem, engine, step, bool(averaging), accelerate),
+        acceleration.decide(
+            problem, engine, step, sampling, bool(averaging), accelerate
+        ),
     )  # fmt: skip
     engine.refuse(problem, options)
     return options

@@ -31,20 +31,27 @@ MOST_BIAS, MOST_BIAS_EXACT = 2.0, 1e6
 
 
 def decide(
-    problem: Problem, engine: Engine, step: Any, averaging: bool, wish: Any
+    problem: Problem,
+    engine: Engine,
+    step: Any,
+    sampling: str,
+    averaging: bool,
+    wish: Any,
 ) -> bool:
     """Return whether to accelerate, where `wish` is True, False or "auto"."""
     if not (isinstance(wish, bool) or (isinstance(wish, str) and wish == "auto")):
         raise ValueError(f"accelerate must be True, False or 'auto', not {wish!r}.")
     if wish is False:
         return False
-    why_not = _obstacle(problem, engine, step, averaging)
+    why_not = _obstacle(problem, engine, step, sampling, averaging)
     if wish is True and why_not:
         raise ValueError(f"accelerate=True is not possible here: {why_not}")
     return not why_not and (wish is True or engine.acceleration == "always")
 
 
-def _obstacle(problem: Problem, engine: Engine, step: Any, averaging: bool) -> str:
+def _obstacle(
+    problem: Problem, engine: Engine, step: Any, sampling: str, averaging: bool
+) -> str:
     """Return why a run cannot be accelerated; empty: it can."""
     if not problem.ridge:
         return (
@@ -55,6 +62,11 @@ def _obstacle(problem: Problem, engine: Engine, step: Any, averaging: bool) -> s
         return "it needs a problem with a value function."
     if step not in ("line", "exact"):
         return f"step={step!r} follows a schedule of plain steps; use step='line'."
+    if step == "exact" and sampling == "gap":
+        return (
+            "the block gaps of step='exact' are not those of a check, and an outer "
+            "step needs their sum; use sampling='permutation' or 'cyclic'."
+        )
     if averaging:
         return "the average is of plain iterates; set averaging=False."
     if engine.acceleration == "never":
