@@ -112,6 +112,6 @@ class SyncSession(TeamSession):
         run.kernels.round_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
             state.average, state.sampler, state.rng, self.team, self.now,
-            self.memories[t], self.rngs[t], self.tallies[t], self.works[t], run.plan,
+            self.memories[t], self.rngs[t], self.tallies[t], self.works[t], self.plan,
             task, state.n_updates,
         )  # fmt: skip

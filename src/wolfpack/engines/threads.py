@@ -213,8 +213,10 @@ class MergeSession(TeamSession):
             self._blocks = run.state.blocks
             self._draft = self.store.make_draft(self._blocks)
         if self.tuner is not None and self.tuner.is_new:
+            # Blocks of an accelerated run are coupled less; no check has timed them yet.
+            first = FIRST_IN_FLIGHT / self.plan.reach // self.n_workers
             cheap = FIRST_SECONDS * run.certifier.rate
-            self.tuner.start(min(cheap, FIRST_IN_FLIGHT // self.n_workers))
+            self.tuner.start(first if self.plan.reach < 1.0 else min(cheap, first))
             self.batch = self.tuner.batch
 
     def advance(self, run, calls: int) -> Exit:
@@ -238,7 +240,7 @@ class MergeSession(TeamSession):
         run.kernels.merge_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
             self._draft, self.team, self.memories[t], self.rngs[t], self.tallies[t],
-            self.works[t], run.plan, task,
+            self.works[t], self.plan, task,
         )  # fmt: skip
 
 
@@ -258,7 +260,7 @@ class RowsSession(TeamSession):
         run.kernels.rows_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
             self.team, self.memories[t], self.rngs[t], self.tallies[t], self.works[t],
-            run.plan, task,
+            self.plan, task,
         )  # fmt: skip
 
 
@@ -290,10 +292,10 @@ class RingSession(TeamSession):
         if t == self.n_workers:
             run.kernels.serve(
                 data, state.shared, blocks, state.average, self.team, self.ring,
-                self.inbox, tally, work, run.plan, task,
+                self.inbox, tally, work, self.plan, task,
             )  # fmt: skip
         else:
             run.kernels.ring_worker(
                 data, state.shared, blocks, self.team, self.ring, self.memories[t],
-                self.rngs[t], tally, work, run.plan, task,
+                self.rngs[t], tally, work, self.plan, task,
             )  # fmt: skip

@@ -16,17 +16,17 @@ so v is shifted by (1 - s) (z - z_before). Plain steps are those with s = 1.
 """
 
 import math
-from collections.abc import Callable, Iterable
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolfpack.kernels.compile import entry
 from wolfpack.kernels.memory import copy
+from wolfpack.kernels.specialise import library
 
 FIRST_REACH = 0.2
-# Arrays are gone through by CHUNK numbers, which fit into a cache, and by several
-# threads from LONG numbers a thread on.
-CHUNK, LONG = 2**14, 2**17
+LONG = 2**16  # the least numbers of an array for one more thread
 
 # What the outer loop knows. `inner` is the sum of the block gaps at the last outer
 # step, `calls` are the oracle calls before it, `bias` is the gap over its estimate at
@@ -84,13 +84,9 @@ class Outer(NamedTuple):
 
     def apart(self, shared: np.ndarray, crew: Any = None) -> float:
         """Return |u - v|^2."""
-
-        def square(v, z) -> float:
-            return _dot(v - z, v - z)
-
         s = self.reach
-        (total,) = _sum_over(crew, lambda v, z: [square(v, z)], shared, self.anchor)
-        return ((1.0 - s) / s) ** 2 * total
+        (total,) = _over(crew, "distance", [shared, self.anchor])
+        return ((1.0 - s) / s) ** 2 * float(total)
 
     def step(
         self,
@@ -101,17 +97,8 @@ class Outer(NamedTuple):
         crew: Any = None,
     ) -> None:
         """Make an outer step, and change s to `reach`; x stays, and v follows."""
-        s, beta = self.reach, self.beta
-
-        def move(v, z, w) -> Iterable[float]:
-            now = v.astype(np.float64)
-            u = z + (now - z) / s
-            z[:] = now + beta * (now - w)
-            w[:] = now
-            v[:] = z + reach * (u - z)
-            return ()
-
-        _sum_over(crew, move, shared, self.anchor, self.last)
+        arrays = [shared, self.anchor, self.last]
+        _over(crew, "extrapolate", arrays, self.reach, self.beta, reach)
         numbers = self.numbers
         numbers.reach, numbers.inner, numbers.calls = reach, inner, calls
         numbers.steps += 1
@@ -120,45 +107,76 @@ class Outer(NamedTuple):
         self, shared: np.ndarray, origin: np.ndarray, crew: Any = None
     ) -> Products:
         """Return inner products of v, u and v0 = `origin`."""
-        s = self.reach
-
-        def products(v, z, v0) -> Iterable[float]:
-            v, z = v.astype(np.float64), z.astype(np.float64)
-            u = z + (v - z) / s
-            return _dot(v, v), _dot(v, v0), _dot(u, u), _dot(u - v, u - v)
-
-        return Products(*_sum_over(crew, products, shared, self.anchor, origin))
+        found = _over(crew, "products", [shared, self.anchor, origin], self.reach)
+        return Products(*(float(number) for number in found))
 
     def mix(self, image: np.ndarray, out: np.ndarray, crew: Any = None) -> float:
         """Write s u + (1 - s) z, where u = `image`; return the relative change."""
-        s = self.reach
-
-        def write(u, z, v) -> Iterable[float]:
-            now = z + s * (u - z)
-            change = now - v
-            v[:] = now
-            return _dot(change, change), _dot(now, now)
-
-        change, size = _sum_over(crew, write, image, self.anchor, out)
+        change, size = _over(crew, "blend", [image, self.anchor, out], self.reach)
         return math.sqrt(change / size) if size > 0.0 else 0.0
 
 
-def _dot(one: np.ndarray, two: np.ndarray) -> float:
-    """Return an inner product, in an order that does not depend on threads."""
-    return float(np.einsum("i,i->", one, two, dtype=np.float64))
+def _over(crew: Any, name: str, arrays: list[np.ndarray], *numbers: float) -> Any:
+    """Call a kernel on whole arrays, by several threads where they are long.
 
-
-def _sum_over(crew: Any, task: Callable, *arrays: np.ndarray) -> np.ndarray:
-    """Call `task` on chunks of the arrays; return the sums of what it returns."""
+    Returns the sums of what it returns.
+    """
+    kernel = getattr(library(sys.modules[__name__]), name)
     flat = [array.reshape(-1) for array in arrays]
     size = flat[0].size
     count = 1 if crew is None else max(1, min(crew.size, size // LONG))
-
-    def work(t: int) -> np.ndarray:
-        first, end = t * size // count, (t + 1) * size // count
-        chunks = [slice(k, min(k + CHUNK, end)) for k in range(first, end, CHUNK)]
-        return np.sum([task(*(array[k] for array in flat)) for k in chunks], axis=0)
-
     if crew is None or count == 1:
-        return work(0)
+        return kernel(*flat, *numbers)
+
+    def work(t: int) -> Any:
+        part = slice(t * size // count, (t + 1) * size // count)
+        return kernel(*(array[part] for array in flat), *numbers)
+
     return np.sum(crew.run(work, count), axis=0)
+
+
+@entry
+def distance(shared, anchor):
+    """Return |v - z|^2."""
+    total = 0.0
+    for k in range(shared.size):
+        total += (shared[k] - np.float64(anchor[k])) ** 2
+    return (total,)
+
+
+@entry
+def extrapolate(shared, anchor, last, s, beta, reach):
+    """Move z ahead of w = v, and v to where x has it for the next `reach`."""
+    for k in range(shared.size):
+        now, z = np.float64(shared[k]), np.float64(anchor[k])
+        u = z + (now - z) / s
+        z = now + beta * (now - last[k])
+        last[k], anchor[k] = now, z
+        shared[k] = z + reach * (u - z)
+    return (0.0,)
+
+
+@entry
+def products(shared, anchor, origin, s):
+    """Return <v, v>, <v, v0>, <u, u> and |u - v|^2."""
+    vv, vv0, uu, apart = 0.0, 0.0, 0.0, 0.0
+    for k in range(shared.size):
+        v, z = np.float64(shared[k]), np.float64(anchor[k])
+        u = z + (v - z) / s
+        vv += v * v
+        vv0 += v * origin[k]
+        uu += u * u
+        apart += (u - v) ** 2
+    return vv, vv0, uu, apart
+
+
+@entry
+def blend(image, anchor, out, s):
+    """Write z + s (u - z); return the squares of its change and of its size."""
+    change, size = 0.0, 0.0
+    for k in range(out.size):
+        v = anchor[k] + s * (image[k] - anchor[k])
+        change += (v - out[k]) ** 2
+        size += v * v
+        out[k] = v
+    return change, size

@@ -80,7 +80,7 @@ class LocalSession(TeamSession):
         run.kernels.local_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
             self.team, self.memories[t], self.rngs[t], self.tallies[t], self.works[t],
-            run.plan, task,
+            self.plan, task,
         )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ class TeamSession(Session):
             )
         self.engine, self.n_workers = engine, n_workers
         self.n_threads = n_workers + n_helpers
-        self.store, self.batch = problem.store, 1
+        self.plan, self.store, self.batch = options.plan, problem.store, 1
         self.is_searching = False
         self.parts = WHOLE
         n, count = problem.n_blocks, self.n_threads
@@ -72,7 +72,7 @@ class TeamSession(Session):
     def _slice(self, run, calls: int) -> Exit:
         self.begin(run, calls)
         team = self.team
-        is_sweeping = run.plan.sampling == CYCLIC  # along ranges, in every mode
+        is_sweeping = self.plan.sampling == CYCLIC  # along ranges, in every mode
         parts = RANGES if is_sweeping else self.parts
         least, most = map(int, self.engine.oracle_repeats)
         tasks = [
@@ -110,6 +110,7 @@ class TeamSession(Session):
     def begin(self, run, calls: int) -> None:
         """Reset what the workers share, before a slice of `calls` oracle calls."""
         state, team = run.state, self.team
+        self.plan = run.plan
         if not self.rngs:
             self.rngs = state.rng.spawn(self.n_threads)
             team.version[0] = state.n_updates
