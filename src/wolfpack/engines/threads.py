@@ -213,9 +213,8 @@ class MergeSession(TeamSession):
             self._blocks = run.state.blocks
             self._draft = self.store.make_draft(self._blocks)
         if self.tuner is not None and self.tuner.is_new:
-            # Blocks of an accelerated run are coupled less; no check has timed them yet.
-            first = FIRST_IN_FLIGHT / self.plan.reach // self.n_workers
-            cheap = FIRST_SECONDS * run.certifier.rate
+            first = FIRST_IN_FLIGHT // self.n_workers
+            cheap = FIRST_SECONDS * run.certifier.rate  # no check has timed it at first
             self.tuner.start(first if self.plan.reach < 1.0 else min(cheap, first))
             self.batch = self.tuner.batch
 

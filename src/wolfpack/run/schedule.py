@@ -16,6 +16,8 @@ BEAT_SECONDS, SLICE_SECONDS = 0.2, 0.05
 GROWTH, MOST = 1.15, 50.0
 # An accelerated run knows by its estimate how far it is, and needs few passes.
 OUTER_GROWTH = 2.0
+# Its threads run for a pass, or for this long, between two outer steps.
+OUTER_SECONDS = 0.006
 # An estimate at the goal asks for a check, but not before the passes have grown by the
 # factor PAUSE, or by MOST_PAUSE: the estimate is biased low, and such checks may fail.
 PAUSE, MOST_PAUSE = 1.03, 5.0
@@ -54,7 +56,7 @@ class Schedule:
         size = self.batch_size
         least = LEAST_CALLS * self.n_workers
         if self.is_accelerated:  # outer steps are made between slices
-            seconds = min(seconds, max(self.n_blocks, least) / rate)
+            seconds = min(seconds, max(self.n_blocks / rate, OUTER_SECONDS))
         last = self._updates(self.max_epochs * self.n_blocks - calls)
         wanted = self.updates_to_decision(calls)
         if self.clocked:
