@@ -107,6 +107,7 @@ class Run:
             status = status or stopping.limit(self)
             if status is None:
                 self._accelerate()
+                self._forget_gaps()
                 self._advance()
                 if self._stopped or self.journal.beat():
                     status = Status.STOPPED
@@ -222,6 +223,11 @@ class Run:
             reach = acceleration.next_reach(outer, inner, self.excess())
             outer.step(state.shared, reach, inner, calls, self.crew)
 
+    def _forget_gaps(self) -> None:
+        """Begin the estimate anew after a decision, which a resumed run repeats."""
+        if self.schedule.is_decision(self.state.n_oracle_calls):
+            self.state.forget_gaps()
+
     # Checks.
 
     def _is_due(self) -> bool:
@@ -232,10 +238,7 @@ class Run:
             return False
         share = self.certifier.seconds / max(self.seconds - self._checked_at, 1e-9)
         hope = self._hopes()
-        if self.schedule.is_due(calls, checked, hope, share):
-            return True
-        state.forget_gaps()
-        return False
+        return self.schedule.is_due(calls, checked, hope, share)
 
     def _hopes(self) -> bool:
         """Return whether the goal seems reached."""
@@ -260,7 +263,7 @@ class Run:
         if scheduled:
             state.shared[...] = found.shared
             state.progress.checked = state.n_oracle_calls
-            state.forget_gaps()
+            self._apart = None  # v may have been computed anew
             if state.sampler.gaps.size:
                 state.sampler.gaps[:] = found.gaps
             sampling.rebuild(state.sampler)
