@@ -73,7 +73,7 @@ def test_resume_is_exact(engine, name, sampling, tau, tmp_path):
     last = parts[-1]
     assert (last.objective, last.gap) == (whole.objective, whole.gap)
     assert (last.reach, last.n_outer) == (whole.reach, whole.n_outer)
-    assert whole.n_outer > 5
+    assert whole.n_outer > 3
     # A part ends with a gap from the atoms, where the whole run may have looked lightly.
     scale = problem.scale
     for calls, gap in gaps(whole).items():
