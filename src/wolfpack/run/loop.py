@@ -220,8 +220,8 @@ class Run:
             return
         inner = self.journal.sum_gaps()
         if acceleration.is_time(outer, inner):
-            reach = acceleration.next_reach(outer, inner, self.excess())
-            outer.step(state.shared, reach, inner, calls, self.crew)
+            rest = self.excess()
+            acceleration.make_step(outer, state.shared, inner, rest, calls, self.crew)
 
     def _forget_gaps(self) -> None:
         """Begin the estimate anew after a decision, which a resumed run repeats."""

@@ -46,14 +46,16 @@ def judge(run: "Run") -> Status | None:
 
 
 def is_at_rest(trace: Sequence[TraceRow]) -> bool:
-    """Return whether the gap of an accelerated run has not fallen in IDLE_PASSES.
+    """Return whether the gap of an accelerated run has long not fallen.
 
-    Its objective may rise, and its gap for a while, so that three checks must agree.
+    Its gap may rise for a while. So it must not have fallen by a tenth in as many
+    passes as led there, in no fewer than IDLE_PASSES, and in several checks.
     """
-    end = trace[-1].epoch - IDLE_PASSES
-    before = [row.gap for row in trace if row.epoch <= end]
-    since = [row.gap for row in trace if row.epoch > end] or [math.inf]
-    return len(since) >= LOOKS and bool(before) and min(before) <= min(since)
+    least = 1.1 * min(row.gap for row in trace)
+    best = next(k for k, row in enumerate(trace) if row.gap <= least)
+    took = trace[best].epoch - trace[0].epoch
+    idle = trace[-1].epoch - trace[best].epoch
+    return idle >= max(IDLE_PASSES, took) and len(trace) - 1 - best >= LOOKS
 
 
 def is_idle(trace: Sequence[TraceRow], session: Session) -> bool:
