@@ -82,9 +82,8 @@ def test_the_server_of_ray_keeps_the_outer_loop(cluster, name, tmp_path):
     assert result.n_outer > 0
     assert_true(name, result)
     start = wolfpack.State.load(result.save(tmp_path / "state"))
-    more = solve(
-        case.problem, tol=0.3 * case.goal, max_epochs=10**4, start=start, **how
-    )
+    how |= {"start": start, "max_epochs": 10**4}
+    more = solve(case.problem, tol=0.3 * case.goal, **how)
     assert more.converged, more
     assert_true(name, more)
     assert more.n_outer >= result.n_outer
@@ -136,9 +135,9 @@ def test_the_solution_is_better_the_further_it_is_solved(name, kind):
     assert min(highs) >= below
 
 
-@every_problem
-def test_far_fewer_passes_where_alpha_is_small(name):
-    """What acceleration is for; the lasso is easy, so that it gains less there."""
+@pytest.mark.parametrize("name", ["chain", "text", "classes", "classes as vectors"])
+def test_far_fewer_passes(name):
+    """What acceleration is for."""
     case = case_of(name)
     how = {"tol": 1e-4, "max_epochs": 10**5, "rng": 0, "sampling": "gap"}
     plain = solve(case.problem, accelerate=False, **how)
@@ -147,7 +146,7 @@ def test_far_fewer_passes_where_alpha_is_small(name):
     assert plain.reach == 1
     assert fast.n_outer > 0
     assert fast.converged
-    assert fast.epochs < 0.7 * plain.epochs
+    assert fast.epochs < 0.5 * plain.epochs
 
 
 def test_the_trace_follows_the_outer_loop():

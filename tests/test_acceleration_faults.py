@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import threading
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -19,6 +20,7 @@ import wolfpack
 from wolfpack import Delayed, OracleError, Serial, Status, Sync, Threads, delays, solve
 from wolfpack.problem import ProblemError
 from wolfpack.run import pair
+from wolfpack.run.stopping import is_at_rest
 
 ENGINES = {
     "serial": Serial(),
@@ -121,7 +123,7 @@ def test_check_accepts_a_true_ridge():
     [
         ({"ridge": 2.0}, r"ridge is 2, so g\(v\) is 2/2 \|v\|\^2, but slope does not"),
         ({"ridge": 0.5}, "but slope does not fit that: .* instead of .*Set ridge=0"),
-        ({"value": quartic_value}, "but value does not fit"),
+        ({"value": quartic_value}, "value rises by .* but its slopes say"),
         ({"ridge": math.nan}, "ridge must be a number >= 0, but is nan"),
         ({"ridge": math.inf}, "ridge must be a number >= 0, but is inf"),
         ({"ridge": -1.0}, "ridge must be a number >= 0, but is -1.0"),
@@ -157,8 +159,7 @@ def test_a_light_check_agrees_with_one_from_the_atoms(name, sampling, monkeypatc
     for one, two in zip(light.trace, exact.trace, strict=True):
         assert (one.epoch, one.n_outer) == (two.epoch, two.n_outer)
         assert abs(one.gap - two.gap) < 1e-5 * case.problem.scale
-        assert one.lower_bound == two.lower_bound
-    assert light.trace[-1][:6] == exact.trace[-1][:6]
+        assert one.lower_bound == pytest.approx(two.lower_bound, rel=1e-12)
 
 
 @every_engine
@@ -235,16 +236,33 @@ def test_a_callback_and_a_time_limit_end_with_a_certificate(problem, engine, clo
 # Nothing left to do.
 
 
-@every_engine
-@pytest.mark.parametrize("name", ["chain", "by hand", "lasso"])
-@pytest.mark.parametrize("tol", [0, 1e-18])
+@pytest.mark.parametrize("engine", [Serial(), Threads(1)], ids=["serial", "merge"])
+@pytest.mark.parametrize(
+    ("name", "tol"), [("chain", 0), ("chain", 1e-18), ("lasso", 0), ("lasso", 1e-18)]
+)
 def test_a_tol_below_rounding_ends(engine, name, tol):
+    """In single and in double precision."""
     case = case_of(name)
-    how = {"tol": tol, "max_epochs": 20_000, "rng": 0, "accelerate": True}
+    how = {"tol": tol, "max_epochs": 10**5, "rng": 0, "accelerate": True}
     result = solve(case.problem, engine=engine, **how)
     assert result.status in (Status.STALLED, Status.CONVERGED), result
-    assert result.relative_gap < (1e-4 if name == "chain" else 1e-7)
+    assert result.relative_gap < (1e-5 if name == "chain" else 1e-10)
     assert_true(name, result)
+
+
+def test_a_run_at_rest_is_told_from_one_that_rises_for_a_while():
+    def trace(*rows):
+        return [SimpleNamespace(epoch=epoch, gap=gap) for epoch, gap in rows]
+
+    falling = trace((1, 1.0), (50, 0.1), (100, 0.2), (150, 0.05))
+    assert not is_at_rest(falling, 0.0)
+    risen = trace((1, 1.0), (50, 0.1), (60, 0.2), (70, 0.3), (80, 0.2))
+    assert not is_at_rest(risen, 0.0)  # 30 passes, but 49 led there
+    assert is_at_rest([*risen, *trace((101, 0.095))], 0.0)
+    assert not is_at_rest([*risen, *trace((101, 0.08))], 0.0)
+    assert is_at_rest([*risen, *trace((101, 0.08))], 0.2)  # by chance
+    assert not is_at_rest(trace((1, 1.0), (50, 0.1), (200, 0.1)), 0.0)  # two looks
+    assert is_at_rest(trace((900, 0.1), (910, 0.1), (920, 0.1), (930, 0.1)), 0.0)
 
 
 @pytest.mark.parametrize("engine", [Serial(), Sync(2), Threads(2)], ids=str)
