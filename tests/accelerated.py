@@ -186,7 +186,7 @@ def assert_true(name, result):
     case, (below, above) = case_of(name), bracket(name)
     problem = case.problem
     noise = noise_of(problem) * problem.scale
-    assert result.gap == result.objective - result.lower_bound
+    assert result.lower_bound == result.objective - result.gap
     assert result.relative_gap == result.gap / problem.scale
     assert result.lower_bound <= above + noise
     assert result.objective >= below - noise
