@@ -17,6 +17,8 @@ faster, and the second more slowly.
 import math
 from typing import Any
 
+import numpy as np
+
 from wolfpack.engines.base import Engine
 from wolfpack.problem import Problem
 from wolfpack.update.outer import Outer
@@ -24,6 +26,7 @@ from wolfpack.update.outer import Outer
 FALL = 0.5  # in 1 - FALL sqrt(s)
 BALANCE = 2.0  # the first part over the second that s is steered to
 GAIN, MOST_CHANGE = 0.25, 1.5  # of s in one outer step
+LEAST_INNER = 0.1  # times the second part, the first is small enough
 LEAST, MOST = 1e-4, 0.9  # values of s
 # An estimate that is too low has seen some blocks too long ago. Towards minimisers of
 # blocks, gaps are smaller by any factor.
@@ -83,6 +86,23 @@ def is_time(outer: Outer, inner: float) -> bool:
     It may be biased, but always in the same way.
     """
     return inner <= (1.0 - FALL * math.sqrt(outer.reach)) * outer.numbers.inner
+
+
+def make_step(
+    outer: Outer,
+    shared: np.ndarray,
+    inner: float,
+    rest: float,
+    calls: int,
+    crew: Any = None,
+) -> None:
+    """Make an outer step, where the gap is `inner` + `rest`.
+
+    Where block steps have brought the first part to 0, no later one would be smaller,
+    so the next outer step may come when it is small beside the second.
+    """
+    reach = next_reach(outer, inner, rest)
+    outer.step(shared, reach, max(inner, LEAST_INNER * rest), calls, crew)
 
 
 def next_reach(outer: Outer, inner: float, rest: float) -> float:

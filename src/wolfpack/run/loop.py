@@ -107,6 +107,7 @@ class Run:
             status = status or stopping.limit(self)
             if status is None:
                 self._accelerate()
+                self._forget_gaps()
                 self._advance()
                 if self._stopped or self.journal.beat():
                     status = Status.STOPPED
@@ -219,8 +220,13 @@ class Run:
             return
         inner = self.journal.sum_gaps()
         if acceleration.is_time(outer, inner):
-            reach = acceleration.next_reach(outer, inner, self.excess())
-            outer.step(state.shared, reach, inner, calls, self.crew)
+            rest = self.excess()
+            acceleration.make_step(outer, state.shared, inner, rest, calls, self.crew)
+
+    def _forget_gaps(self) -> None:
+        """Begin the estimate anew after a decision, which a resumed run repeats."""
+        if self.schedule.is_decision(self.state.n_oracle_calls):
+            self.state.forget_gaps()
 
     # Checks.
 
@@ -232,10 +238,7 @@ class Run:
             return False
         share = self.certifier.seconds / max(self.seconds - self._checked_at, 1e-9)
         hope = self._hopes()
-        if self.schedule.is_due(calls, checked, hope, share):
-            return True
-        state.forget_gaps()
-        return False
+        return self.schedule.is_due(calls, checked, hope, share)
 
     def _hopes(self) -> bool:
         """Return whether the goal seems reached."""
@@ -268,12 +271,8 @@ class Run:
         if scheduled:
             state.shared[...] = found.shared
             state.progress.checked = state.n_oracle_calls
-            state.forget_gaps()
-            # Gaps towards minimisers are smaller, and are not mixed with these where an
-            # accelerated run needs their sum.
-            if state.sampler.gaps.size and not (
-                state.outer and self.options.plan.exact
-            ):
+            self._apart = None  # v may have been computed anew
+            if state.sampler.gaps.size:
                 state.sampler.gaps[:] = found.gaps
             sampling.rebuild(state.sampler)
         self.journal.note(found)

@@ -227,11 +227,14 @@ def repair(sampler: Sampler) -> Sampler:
 
     A tree that differs by rounding only is kept, so that a run goes on bit for bit.
     """
-    gaps, tree = sampler.gaps.copy(), np.zeros_like(sampler.tree)
-    fresh = sampler._replace(gaps=gaps, tree=tree)
+    gaps, ends = sampler.gaps, np.arange(len(sampler.tree))
+    sums = np.concatenate([[0.0], np.cumsum(gaps)])
+    tree = sums - sums[ends - (ends & -ends)]  # without the floor, which may have risen
+    if np.allclose(sampler.tree, tree, rtol=1e-6, atol=1e-6 * gaps.sum()):
+        return sampler
+    fresh = sampler._replace(gaps=gaps.copy(), tree=np.zeros_like(sampler.tree))
     rebuild(fresh)
-    near = np.allclose(sampler.tree, tree, rtol=1e-6, atol=1e-6 * gaps.sum())
-    return sampler if near else fresh
+    return fresh
 
 
 def pack_rng(rng: np.random.Generator) -> str:

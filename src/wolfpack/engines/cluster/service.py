@@ -18,7 +18,7 @@ import numpy as np
 from wolfpack.engines.cluster.messages import NOWHERE, Chunk, portable
 from wolfpack.kernels.compile import entry
 from wolfpack.kernels.slots import oracle, trim
-from wolfpack.run.acceleration import is_time, next_reach
+from wolfpack.run.acceleration import is_time, make_step
 from wolfpack.update.gap import least_value
 from wolfpack.update.inbox import Inbox, finish, is_complete, take
 from wolfpack.update.plan import Exit, make_tallies
@@ -167,8 +167,7 @@ class Service:
         inner = float(self.problem.n_blocks * gaps / seen)
         if is_time(outer, inner):
             rest = 0.5 * self.problem.ridge * outer.apart(state.shared)
-            reach = next_reach(outer, inner, rest)
-            outer.step(state.shared, reach, inner, state.n_oracle_calls)
+            make_step(outer, state.shared, inner, rest, state.n_oracle_calls)
         self._note_decision()
 
     def _counts(self) -> np.ndarray:
