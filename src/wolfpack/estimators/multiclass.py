@@ -39,6 +39,8 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         regularised like all others, so features should be of about the size of 1.
     batch_size, sampling, averaging, max_iter, max_seconds, warm_start, n_jobs, engine
         As in `ChainSSVM`, with examples in place of sequences.
+    accelerate : bool or "auto"
+        As in `ChainSSVM`: "auto" accelerates with step="line".
     step : "exact", "line", "open-loop" or float
         "exact" moves each block to its minimiser and keeps 8 n K bytes; the others keep
         a few classes an example. On sparse text and a small `tol` it was up to 10 times
@@ -83,6 +85,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         step: Literal["exact", "line", "open-loop"] | float = "exact",
         sampling: Literal["gap", "permutation", "uniform"] = "gap",
         averaging: bool = False,
+        accelerate: bool | Literal["auto"] = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
         max_seconds: float | None = None,
@@ -99,6 +102,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         self.step = step
         self.sampling = sampling
         self.averaging = averaging
+        self.accelerate = accelerate
         self.tol = tol
         self.max_iter = max_iter
         self.max_seconds = max_seconds

@@ -33,6 +33,8 @@ class GroupFusedLasso(DualEstimator):
         The norm of a jump.
     batch_size, sampling, averaging, max_iter, max_seconds, warm_start, n_jobs, engine
         As in `ChainSSVM`.
+    accelerate : bool or "auto"
+        As in `ChainSSVM`: "auto" accelerates with step="line".
     tol : float
         Stop at this duality gap. It is relative to the smaller objective of two trivial
         answers: the noisy signal itself, and its mean.
@@ -75,6 +77,7 @@ class GroupFusedLasso(DualEstimator):
         step: Literal["exact", "line", "open-loop"] | float = "exact",
         sampling: Literal["permutation", "uniform", "gap"] = "permutation",
         averaging: bool = False,
+        accelerate: bool | Literal["auto"] = "auto",
         tol: float = 1e-4,
         max_iter: int = 10000,
         max_seconds: float | None = None,
@@ -91,6 +94,7 @@ class GroupFusedLasso(DualEstimator):
         self.step = step
         self.sampling = sampling
         self.averaging = averaging
+        self.accelerate = accelerate
         self.tol = tol
         self.max_iter = max_iter
         self.max_seconds = max_seconds
