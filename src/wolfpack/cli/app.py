@@ -3,7 +3,6 @@
 import json
 import signal
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from wolfpack.cli.console import INTERRUPTED, fail, plain_errors
-from wolfpack.cli.options import check_targets, read_folds, read_step
+from wolfpack.cli.options import (
+    Engine,
+    Mode,
+    Sampling,
+    check_targets,
+    read_folds,
+    read_step,
+)
 
 app = typer.Typer(
     help="Block-coordinate Frank-Wolfe: train, certify, predict.",
@@ -45,31 +51,6 @@ HELP = {
     "out": "Where CSV, JSON, pictures and the report go.",
     "goal": "Relative duality gap that Theorem 1 speaks of. Default: as in `fit`.",
 }
-
-
-class Engine(StrEnum):
-    """Who runs the updates."""
-
-    serial = "serial"
-    threads = "threads"
-    sync = "sync"
-    ray = "ray"
-
-
-class Mode(StrEnum):
-    """How threads put their work together."""
-
-    merge = "merge"
-    server = "server"
-    lock_free = "lock-free"
-
-
-class Sampling(StrEnum):
-    """How blocks are chosen."""
-
-    uniform = "uniform"
-    permutation = "permutation"
-    gap = "gap"
 
 
 def _show_version(wanted: bool) -> None:
