@@ -68,7 +68,7 @@ def _obstacle(problem: Problem, engine: Engine, step: Any, averaging: bool) -> s
 
 def is_time(outer: Outer, inner: float) -> bool:
     """Return whether to make an outer step; `inner` is the sum of the block gaps."""
-    return 0.0 < inner <= (1.0 - FALL * math.sqrt(outer.reach)) * outer.numbers.inner
+    return inner <= (1.0 - FALL * math.sqrt(outer.reach)) * outer.numbers.inner
 
 
 def next_reach(outer: Outer, inner: float, rest: float) -> float:
