@@ -105,7 +105,7 @@ def judge(rows, facts) -> Verdict:
         gains += ratios.values()
         most = max(T for T, _ in ratios)
         speedup = {way: times[1, 0, way] / times[most, 0, way] for way in COLOUR}
-        keeps.append(speedup[FAST] / speedup[PLAIN])
+        keeps.append(ratios[most, 0] / ratios[1, 0])
         even = listed_gains({T: r for (T, late), r in ratios.items() if not late})
         late = listed_gains({T: r for (T, late), r in ratios.items() if late})
         goal = next(r["goal"] for r in rows if r["alpha"] == alpha)
@@ -117,7 +117,7 @@ def judge(rows, facts) -> Verdict:
     measured = "Simulated seconds. " + "; ".join(parts) + "."
     if facts["fast"]:
         return Verdict(NOT_JUDGED, measured, "Too few words for so many workers.")
-    if not min(gains) > 1.0:
+    if not all(gain > 1.0 for gain in gains):
         worst = f"At worst it was {min(gains):.2f} times as fast as plain steps."
         return Verdict(FAILS, measured, worst)
     if min(keeps) < 1.0:
