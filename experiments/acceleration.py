@@ -3,7 +3,16 @@
 import math
 
 import numpy as np
-from _common import FAILS, HOLDS, NOT_JUDGED, REMARK, Experiment, Verdict, command_line
+from _common import (
+    FAILS,
+    HOLDS,
+    NOT_JUDGED,
+    REMARK,
+    Experiment,
+    Verdict,
+    command_line,
+    listed,
+)
 from _problems import ALL, FIRST, words
 from _race import legend_beneath
 
@@ -123,8 +132,10 @@ def judge(rows, facts) -> Verdict:
     if min(keeps) < 1.0:
         return Verdict(
             REMARK, measured,
-            "It was faster everywhere, but more workers do not gain more than they do "
-            f"with plain steps: at worst {min(keeps):.2f} times as much.",
+            "It was faster everywhere, but the largest team does not always gain as "
+            "much over one worker as with plain steps: "
+            + listed([f"{keep:.2f}" for keep in keeps])
+            + " times as much.",
         )  # fmt: skip
     return Verdict(HOLDS, measured)
 
