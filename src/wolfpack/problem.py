@@ -113,8 +113,9 @@ class Problem:
     quadratic : bool
         Whether g is quadratic: the line search is then in closed form.
     ridge : float
-        c, where g(v) = c/2 |v|^2 plus a constant; then the run can be accelerated. 0:
-        g is another function.
+        c, where g(v) = c/2 |v|^2 plus a constant; then the run can be accelerated (see
+        `solve`), if there is a `value`. `check` holds it against `slope` and `value`.
+        0: g is another function.
     scale : float
         What `tol` is relative to: about the size of the optimal value.
     constants : function (problem) -> theory.Constants or None, optional

@@ -101,6 +101,7 @@ def _run(problem, engine, tau: int, seconds: float) -> Any:
 
     settings = {"tol": 0.0, "max_epochs": math.inf, "check_every": 1e9, "rng": 0}
     settings |= {"batch_size": tau, "max_seconds": seconds / N_TRIES}
+    settings |= {"accelerate": False}
     results = [solve(problem, engine=engine, **settings) for _ in range(N_TRIES)]
     results.sort(key=lambda result: result.seconds / max(result.n_updates, 1))
     return results[N_TRIES // 2]

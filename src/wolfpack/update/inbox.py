@@ -107,7 +107,9 @@ def step_with_messages(
             data, shared, blocks, average, batch, count, n_rows, linear, plan, k, True
         )
     if gamma >= 0.0:
-        counts.gap_sum -= at_zero / plan.reach
+        # A corner that comes late may lead uphill; no block has a gap below 0.
+        fall = -at_zero / plan.reach
+        counts.gap_sum += max(fall, 0.0) if plan.reach < 1.0 else fall
         counts.gaps_seen += count
     return gamma
 
