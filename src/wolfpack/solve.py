@@ -73,10 +73,10 @@ def solve(
         both bounds. Costs another v in memory, and one more oracle pass a check.
     accelerate : bool or "auto"
         Make block steps inside an accelerated proximal outer loop (Catalyst), which
-        needs far fewer passes. It takes a problem with `ridge`, step="line" and no
-        averaging. "auto" accelerates where that is so, except with `Delayed`. f(x) may
-        then rise between two checks; the certificate is as rigorous. Costs two more v
-        in memory.
+        needs far fewer passes. It takes a problem with `ridge`, step="line" or "exact",
+        and no averaging. "auto" accelerates where that is so, except with `Delayed`.
+        f(x) may then rise between two checks; the certificate is as rigorous. Costs two
+        more v in memory.
     tol : float
         Stop when gap <= tol * problem.scale.
     max_epochs : float

@@ -40,7 +40,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
     batch_size, sampling, averaging, max_iter, max_seconds, warm_start, n_jobs, engine
         As in `ChainSSVM`, with examples in place of sequences.
     accelerate : bool or "auto"
-        As in `ChainSSVM`: "auto" accelerates with step="line".
+        As in `ChainSSVM`.
     step : "line", "exact", "open-loop" or float
         "exact" moves each block to its minimiser and keeps 8 n K bytes; the others keep
         a few classes an example. On sparse text it takes about as long as "line" with

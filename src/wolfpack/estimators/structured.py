@@ -45,8 +45,8 @@ class ChainSSVM(DualEstimator):
         Certify, and predict, with the better of the last and the averaged weights.
     accelerate : bool or "auto"
         Make the steps inside an accelerated outer loop, in far fewer passes; see
-        `wolfpack.solve`. "auto": where step="line", without averaging, and not with
-        `Delayed`.
+        `wolfpack.solve`. "auto": where step="line" or "exact", without averaging, and
+        not with `Delayed`.
     tol : float
         Stop at this duality gap, relative to the objective at w = 0 (which is 1 with
         normalize=True).

@@ -229,8 +229,7 @@ def merge_into(data, shared, memory, linear, bend, team, tally, plan, task):
         return -1.0, 0
     for k in range(0, flat.size, CACHE_LINE // cell.itemsize):
         prefetch(flat, k)
-    # The change of v is `reach` times A (x' - x), and so are slope and curvature.
-    bend *= plan.reach
+    bend *= plan.reach  # the change of v is `reach` times A (x' - x)
     theta, fall, bend = search(data, shared, values, rows, linear, bend, QUADRATIC)
     tally.kept += theta * (fall - 0.5 * theta * bend) / plan.reach
     if striped:
@@ -294,10 +293,8 @@ def pull(shared, memory, team):
     version = team.version[0]
     flat, own, base = flatten(shared), flatten(memory.shared), flatten(memory.base)
     change = flatten(memory.direction.values)
-    for k in range(flat.size):
-        own[k] = flat[k]
+    own[:] = flat
     release(team.lock, 0)
-    for k in range(flat.size):
-        base[k] = own[k]
-        change[k] = 0.0
+    base[:] = own
+    change[:] = 0.0
     return version
