@@ -114,8 +114,8 @@ def test_ctrl_c_keeps_the_iterate(lasso):
     thread = threading.Thread(target=press)
     thread.start()
     result = solve(
-        lasso, accelerate=False, tol=0, max_epochs=np.inf, max_seconds=HANG_SECONDS, rng=0,
-        check_every=1e9, callback=callback,
+        lasso, accelerate=False, tol=0, max_epochs=np.inf, max_seconds=HANG_SECONDS,
+        rng=0, check_every=1e9, callback=callback,
     )  # fmt: skip
     thread.join()
     assert result.status is Status.INTERRUPTED

@@ -225,8 +225,9 @@ class Run:
 
     def _forget_gaps(self) -> None:
         """Begin the estimate anew after a decision, which a resumed run repeats."""
-        if self.schedule.is_decision(self.state.n_oracle_calls):
-            self.state.forget_gaps()
+        state, calls = self.state, self.state.n_oracle_calls
+        if calls == state.progress.checked or self.schedule.is_decision(calls):
+            state.forget_gaps()
 
     # Checks.
 
