@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from wolfpack.update import sampling
+from wolfpack.update.plan import Plan
 from wolfpack.update.sampling import KINDS, create, draw, observe, refresh
+
+
+def plan(kind):
+    return Plan(n_blocks=0, rule=0, step_size=0.0, sampling=KINDS[kind], exact=False)
+
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -20,7 +26,7 @@ def draws(kind, n, tau, times, gaps=None, seed=0):
     rng = np.random.default_rng(seed)
     chosen = np.zeros((times, tau), np.int64)
     for row in chosen:
-        draw(KINDS[kind], sampler, rng, row)
+        draw(plan(kind), sampler, rng, row)
     return chosen, sampler
 
 
@@ -99,7 +105,7 @@ def test_observed_gaps_change_the_odds():
     chosen = np.zeros((6000, 1), np.int64)
     rng = np.random.default_rng(0)
     for row in chosen:
-        draw(KINDS["gap"], sampler, rng, row)
+        draw(plan("gap"), sampler, rng, row)
     counts = np.bincount(chosen.ravel(), minlength=4)
     assert 0 < counts[2] < counts[1] < counts[0]
     expected = 6000 * sampler.gaps / sampler.gaps.sum()

@@ -28,6 +28,7 @@ BALANCE = 2.0  # the first part over the second that s is steered to
 GAIN, MOST_CHANGE = 0.25, 1.5  # of s in one outer step
 LEAST_INNER = 0.1  # times the second part, the first is small enough
 LEAST, MOST = 1e-4, 0.9  # values of s
+FEWEST = 100  # blocks for "auto": fewer give no good estimate, and take milliseconds
 # An estimate that is too low has seen some blocks too long ago. Towards minimisers of
 # blocks, gaps are smaller by any factor.
 MOST_BIAS, MOST_BIAS_EXACT = 2.0, 1e6
@@ -42,14 +43,18 @@ def decide(
     wish: Any,
 ) -> bool:
     """Return whether to accelerate, where `wish` is True, False or "auto"."""
-    if not (isinstance(wish, bool) or (isinstance(wish, str) and wish == "auto")):
+    if not (
+        isinstance(wish, bool | np.bool_) or (isinstance(wish, str) and wish == "auto")
+    ):
         raise ValueError(f"accelerate must be True, False or 'auto', not {wish!r}.")
-    if wish is False:
+    is_auto = isinstance(wish, str)
+    if not is_auto and not wish:
         return False
     why_not = _obstacle(problem, engine, step, sampling, averaging)
-    if wish is True and why_not:
+    if why_not and not is_auto:
         raise ValueError(f"accelerate=True is not possible here: {why_not}")
-    return not why_not and (wish is True or engine.acceleration == "always")
+    is_usual = engine.acceleration == "always" and problem.n_blocks >= FEWEST
+    return not why_not and (is_usual or not is_auto)
 
 
 def _obstacle(

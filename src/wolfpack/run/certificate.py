@@ -41,6 +41,8 @@ class Certificate(NamedTuple):
 class Certifier:
     """Certifies the iterates of one run."""
 
+    is_exact = True  # whether the last certificate was computed from x
+
     def __init__(
         self,
         problem: Problem,

@@ -40,12 +40,15 @@ class Journal:
             self._gaps = float(total / progress.gaps_seen)
         return self._gaps
 
-    def estimate(self) -> float:
-        """Return the gap estimated from the block gaps, without oracle calls."""
+    def estimate(self, is_working: bool = False) -> float:
+        """Return the gap estimated from the block gaps, without oracle calls.
+
+        While the session is working, all threads of the run are busy.
+        """
         outer = self.run.state.outer
         if outer is not None:
-            bias = float(outer.numbers.bias)
-            self._estimate = bias * self.sum_gaps() + self.run.excess()
+            rest = self.run.last_excess if is_working else self.run.excess()
+            self._estimate = float(outer.numbers.bias) * self.sum_gaps() + rest
         elif not self.run.options.plan.exact:  # its steps do not aim at corners
             self._estimate = self.sum_gaps()
         return self._estimate
@@ -98,7 +101,7 @@ class Journal:
             return False
         run, row = self.run, self.trace[-1]
         if not checked:
-            self.estimate()
+            self.estimate(is_working=True)
             row = self._row(row.objective, row.gap, row.drift)
         event = Event(
             row, checked, run.options.tol, run.problem.scale, run.options.max_epochs,

@@ -60,12 +60,14 @@ class Run:
         else:
             self.certifier = PairCertifier(*tools, goal=self.goal)
         self.schedule = Schedule(problem.n_blocks, options, engine)
+        self.schedule.looks_first |= callback is not None
         self.journal = Journal(self, callback)
         self.seconds = 0.0  # spent in `session.advance`
         self.live_calls = 0  # of the slice that is running
         self.is_abandoned = False
         self._rate = 1.0
-        self._apart: tuple[tuple[int, int], float] | None = None  # |u - v|^2, and when
+        self.last_excess = math.nan  # as `excess` found it last
+        self._measured: tuple[int, int] | None = None  # when that was
         self._checked_at = 0.0
         self._stopped = False
         self._raised: BaseException | None = None
@@ -127,7 +129,8 @@ class Run:
     def _finish(self, status: Status) -> Result:
         """Certify the last iterate without changing it, so that a run can resume."""
         trace = self.journal.trace
-        if not trace or trace[-1].n_updates != self.state.n_updates:
+        is_known = bool(trace) and trace[-1].n_updates == self.state.n_updates
+        if not (is_known and self.certifier.is_exact):
             hurry = status is Status.INTERRUPTED and bool(trace)
             if hurry and self.certifier.seconds > PATIENCE_SECONDS:
                 self._bound_from_before()
@@ -162,9 +165,11 @@ class Run:
         state, outer = self.state, self.state.outer
         assert outer is not None
         now = (state.n_updates, int(outer.numbers.steps))
-        if self._apart is None or self._apart[0] != now:
-            self._apart = now, outer.apart(state.shared, self.crew)
-        return 0.5 * self.problem.ridge * self._apart[1]
+        if self._measured != now:
+            self._measured = now
+            apart = outer.apart(state.shared, self.crew)
+            self.last_excess = 0.5 * self.problem.ridge * apart
+        return self.last_excess
 
     def fail(self, error: BaseException) -> None:
         """Let the run raise `error`, not as one of the problem, after `advance`."""
@@ -216,7 +221,8 @@ class Run:
         outer, session = state.outer, self.session
         if outer is None or session.accelerates_itself:
             return
-        if calls == outer.numbers.calls or not self.schedule.is_decision(calls):
+        is_soon = calls - outer.numbers.calls < self.problem.n_blocks
+        if is_soon or not self.schedule.is_decision(calls):
             return
         inner = self.journal.sum_gaps()
         if acceleration.is_time(outer, inner):
@@ -225,8 +231,9 @@ class Run:
 
     def _forget_gaps(self) -> None:
         """Begin the estimate anew after a decision, which a resumed run repeats."""
-        if self.schedule.is_decision(self.state.n_oracle_calls):
-            self.state.forget_gaps()
+        state, calls = self.state, self.state.n_oracle_calls
+        if calls == state.progress.checked or self.schedule.is_decision(calls):
+            state.forget_gaps()
 
     # Checks.
 
@@ -271,7 +278,7 @@ class Run:
         if scheduled:
             state.shared[...] = found.shared
             state.progress.checked = state.n_oracle_calls
-            self._apart = None  # v may have been computed anew
+            self._measured = None  # v may have been computed anew
             if state.sampler.gaps.size:
                 state.sampler.gaps[:] = found.gaps
             sampling.rebuild(state.sampler)

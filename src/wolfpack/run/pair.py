@@ -51,7 +51,8 @@ class PairCertifier(Certifier):
         lower = least - c * (0.5 * found.vv - found.vv0) + self._constant
         gap, drift = float(gaps.sum()) + 0.5 * c * found.apart, 0.0
         is_old = calls - outer.numbers.rebuilt >= REBUILD_PASSES * n
-        if is_last or is_old or not gap > NEAR * self.goal:
+        self.is_exact = is_last or is_old or not gap > NEAR * self.goal
+        if self.is_exact:
             image, linear = self.rebuild(state)
             gap = self.evaluate(image) + linear - lower
             size = abs(least) + abs(linear) + c * (found.vv + found.uu)

@@ -35,9 +35,13 @@ class Schedule:
     def __init__(self, n_blocks: int, options, engine) -> None:
         self.n_blocks, self.batch_size = n_blocks, options.batch_size
         self.max_epochs, self.check_every = options.max_epochs, options.check_every
-        self.calls_between = (options.check_every or 1.0) * n_blocks
+        between = options.check_every or 1.0
+        if options.accelerate:  # outer steps are considered once a pass
+            between = min(between, 1.0)
+        self.calls_between = between * n_blocks
         self.n_workers, self.clocked = engine.size, not engine.reproducible
         self.is_accelerated = options.accelerate
+        self.looks_first = not options.accelerate  # whether to check before any update
 
     def epoch(self, calls: int) -> float:
         """Return the passes that `calls` oracle calls make."""
@@ -95,9 +99,10 @@ class Schedule:
         """
         now, before = self.epoch(calls), self.epoch(checked)
         if calls == 0:
-            return not self.is_accelerated
+            return self.looks_first
         if self.check_every:
-            return not self.clocked or now - before >= self.check_every
+            is_always = not (self.clocked or self.is_accelerated)
+            return is_always or now - before >= self.check_every - 1e-9
         growth = OUTER_GROWTH if self.is_accelerated else GROWTH
         due = now >= before + min(max((growth - 1.0) * before, 1.0), MOST)
         hope &= now >= before + min((PAUSE - 1.0) * before, MOST_PAUSE)
