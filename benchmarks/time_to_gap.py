@@ -185,7 +185,8 @@ def plot(rows, path):
     styles = {"before": ":", "plain": "--", "accelerated": "-"}
     for row in rows:
         points = [(x, y) for x, y in row["trace"] if x > 0 and y > 0]
-        name = f"{row['tree']}, {row['workers']} threads"
+        several = "s" if row["workers"] > 1 else ""
+        name = f"{row['tree']}, {row['workers']} thread{several}"
         color = {1: "tab:blue"}.get(row["workers"], "tab:orange")
         ax.loglog(
             *zip(*points, strict=True), styles[row["tree"]], color=color, label=name

@@ -67,6 +67,14 @@ class Outer(NamedTuple):
         numbers.reach, numbers.inner, numbers.bias = FIRST_REACH, math.inf, 1.0
         return cls(copy(shared), copy(shared), numbers)
 
+    def warm_up(self) -> None:
+        """Compile or load all kernels, by calls on nothing."""
+        v, exact = self.anchor[:0], np.zeros(0)
+        _over(None, "distance", [v, v])
+        _over(None, "extrapolate", [v, v, v], 1.0, 0.0, 1.0)
+        _over(None, "products", [v, v, exact], 1.0)
+        _over(None, "blend", [exact, v, v], 1.0)
+
     def copy(self) -> "Outer":
         """Return a copy that shares no memory."""
         return Outer(copy(self.anchor), copy(self.last), self.numbers.copy())
