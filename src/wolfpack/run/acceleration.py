@@ -28,7 +28,7 @@ BALANCE = 2.0  # the first part over the second that s is steered to
 GAIN, MOST_CHANGE = 0.25, 1.5  # of s in one outer step
 LEAST_INNER = 0.1  # times the second part, the first is small enough
 LEAST, MOST = 1e-4, 0.9  # values of s
-FEWEST = 100  # blocks for "auto": fewer give no good estimate, and take milliseconds
+FEWEST = 250  # blocks for "auto": fewer give no good estimate, and take milliseconds
 # An estimate that is too low has seen some blocks too long ago. Towards minimisers of
 # blocks, gaps are smaller by any factor.
 MOST_BIAS, MOST_BIAS_EXACT = 2.0, 1e6
