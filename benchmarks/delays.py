@@ -66,7 +66,7 @@ def updates_to_gap(problem, engine, step, gap, seeds, check_every) -> np.ndarray
     """Return how many updates each seed takes to the gap."""
     results = [
         wolfpack.solve(
-            problem, accelerate=False, engine=engine, step=step, tol=gap / problem.scale,
+            problem, engine=engine, step=step, tol=gap / problem.scale,
             max_epochs=10**5, check_every=check_every, rng=seed,
         )
         for seed in range(seeds)
@@ -119,7 +119,7 @@ def run_collisions(folder, fast) -> None:
         workers = Workers(tau, oracle_seconds=(0.5e-3, 1.5e-3))
         calls = theory.expected_calls(100, tau)
         result = wolfpack.solve(
-            problem, accelerate=False, engine=Delayed(workers=workers), batch_size=tau, step="open-loop",
+            problem, engine=Delayed(workers=workers), batch_size=tau, step="open-loop",
             tol=0, max_epochs=calls * (20 if fast else 200), check_every=1e9, rng=0,
         )  # fmt: skip
         made = (result.n_oracle_calls - result.n_dropped) / result.n_updates
@@ -165,7 +165,7 @@ def foretell(problem, T, repeats, p, like_here) -> tuple[float, float, float]:
     real = run_for(problem, Threads(T, "server", **mode), T, REAL_SECONDS)
     straggling = dataclasses.replace(like_here, return_probability=chance)
     play = wolfpack.solve(
-        problem, accelerate=False, engine=Delayed(workers=straggling), batch_size=T, tol=0, max_epochs=2,
+        problem, engine=Delayed(workers=straggling), batch_size=T, tol=0, max_epochs=2,
         check_every=1e9, rng=0,
     )  # fmt: skip
     predicted = play.simulated.seconds / play.epochs
@@ -189,7 +189,7 @@ def run_cluster(folder, fast) -> None:
             step_seconds=STEP_SECONDS * (1 + tau),
         )  # fmt: skip
         result = wolfpack.solve(
-            problem, accelerate=False, engine=Delayed(workers=workers), batch_size=tau, tol=0.01,
+            problem, engine=Delayed(workers=workers), batch_size=tau, tol=0.01,
             max_epochs=1000, max_seconds=SECONDS, rng=0,
         )  # fmt: skip
         play = result.simulated

@@ -136,7 +136,7 @@ def run_knee(book, fast) -> None:
                 take_seconds=SERVER_SECONDS,
             )  # fmt: skip
             play = wolfpack.solve(
-                problem, accelerate=False, engine=Delayed(workers=workers), batch_size=1, tol=0,
+                problem, engine=Delayed(workers=workers), batch_size=1, tol=0,
                 max_epochs=20, check_every=1e9, rng=0,
             )  # fmt: skip
             rate = play.n_oracle_calls / play.simulated.seconds
