@@ -213,7 +213,17 @@ def with_atom(problem, atom):
 
 def OPTIONS(problem):
     return _validate(
-        problem, 1, "line", "uniform", False, 0.0, 9, None, None, wolfpack.Serial()
+        problem,
+        1,
+        "line",
+        "uniform",
+        False,
+        False,
+        0.0,
+        9,
+        None,
+        None,
+        wolfpack.Serial(),
     )
 
 
@@ -387,7 +397,7 @@ import sys, numpy as np, wolfpack
 from wolfpack.solve import _validate
 Y, _, _ = wolfpack.make_piecewise(n=20000, d=4)
 problem = wolfpack.group_fused_lasso(Y, alpha=0.5)
-options = _validate(problem, 1, "line", "uniform", False, 0.0, 9, None, None,
+options = _validate(problem, 1, "line", "uniform", False, False, 0.0, 9, None, None,
                     wolfpack.Serial())
 state = wolfpack.State.begin(problem, options, np.random.default_rng(0))
 print("go", flush=True)
