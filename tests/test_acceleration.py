@@ -141,7 +141,7 @@ def test_far_fewer_passes(name):
     case = case_of(name)
     how = {"tol": 1e-4, "max_epochs": 10**5, "rng": 0, "sampling": "gap"}
     plain = solve(case.problem, accelerate=False, **how)
-    fast = solve(case.problem, **how)  # "auto" accelerates
+    fast = solve(case.problem, accelerate=True, **how)
     assert plain.n_outer == 0
     assert plain.reach == 1
     assert fast.n_outer > 0

@@ -226,12 +226,13 @@ def test_a_file_of_before_the_outer_loop_is_read(saved, tmp_path):
 def test_a_v_that_does_not_fit_is_made_anew(saved, tmp_path):
     problem, path = saved
     bad = spoil(path, tmp_path / "bad.npz", shared=lambda a: 0 * a)
-    result = solve(problem, start=State.load(bad), tol=1e-3, max_epochs=1000)
+    how = {"accelerate": True, "tol": 1e-3, "max_epochs": 1000}
+    result = solve(problem, start=State.load(bad), **how)
     assert result.converged
     assert_true("chain", result)
     for name in ("outer_anchor", "outer_last"):  # a foreign z is only a poor start
         bad = spoil(path, tmp_path / "bad.npz", **{name: lambda a: a + 1})
-        result = solve(problem, start=State.load(bad), tol=1e-3, max_epochs=1000)
+        result = solve(problem, start=State.load(bad), **how)
         assert result.converged
         assert_true("chain", result)
 

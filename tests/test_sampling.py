@@ -163,7 +163,7 @@ def test_batches_of_any_size_follow_the_sweeps(case):
     before = rng.bit_generator.state
     for tau in sizes:
         chosen = np.zeros(tau, np.int64)
-        draw(KINDS["cyclic"], sampler, rng, chosen)
+        draw(plan("cyclic"), sampler, rng, chosen)
         assert sorted(chosen.tolist()) == sorted(sweeps.take(tau))
         assert np.ptp(chosen) == tau - 1  # neighbours, in order
         assert sampling.is_sound(sampler, n)
@@ -187,13 +187,13 @@ def test_every_sweep_visits_every_block(n, data):
 def test_neither_kind_takes_the_place_of_another_for_its_own(tau):
     n, rng = 12, np.random.default_rng(0)
     sampler, chosen = create(n, "cyclic"), np.zeros(tau, np.int64)
-    draw(KINDS["cyclic"], sampler, rng, chosen)
+    draw(plan("cyclic"), sampler, rng, chosen)
     orders = []
     for _ in range(n // tau):  # a new permutation, not the rest of a sorted one
-        draw(KINDS["permutation"], sampler, rng, chosen)
+        draw(plan("permutation"), sampler, rng, chosen)
         orders += chosen.tolist()
     assert sorted(orders) == [*range(n)] != orders
-    draw(KINDS["cyclic"], sampler, rng, chosen)
+    draw(plan("cyclic"), sampler, rng, chosen)
     assert chosen.tolist() == [*range(tau)]
 
 

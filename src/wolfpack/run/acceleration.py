@@ -26,7 +26,7 @@ from wolfpack.update.outer import Outer
 FALL = 0.5  # in 1 - FALL sqrt(s)
 BALANCE = 2.0  # the first part over the second that s is steered to
 GAIN, MOST_CHANGE = 0.25, 1.5  # of s in one outer step
-LEAST_INNER = 0.1  # times the second part, the first is small enough
+LEAST_INNER = 1e-3  # times the second part, the first is as good as 0
 LEAST, MOST = 1e-4, 0.9  # values of s
 FEWEST = 250  # blocks for "auto": fewer give no good estimate, and take milliseconds
 # An estimate that is too low has seen some blocks too long ago. Towards minimisers of
@@ -104,10 +104,12 @@ def make_step(
     """Make an outer step, where the gap is `inner` + `rest`.
 
     Where block steps have brought the first part to 0, no later one would be smaller,
-    so the next outer step may come when it is small beside the second.
+    so the next outer step may come when it is next to nothing beside the second. (Where
+    it may come at a tenth of the second, z runs away, and the second with it.)
     """
     reach = next_reach(outer, inner, rest)
-    outer.step(shared, reach, max(inner, LEAST_INNER * rest), calls, crew)
+    least = LEAST_INNER * rest / float(outer.numbers.bias)
+    outer.step(shared, reach, max(inner, least), calls, crew)
 
 
 def next_reach(outer: Outer, inner: float, rest: float) -> float:

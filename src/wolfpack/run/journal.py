@@ -53,6 +53,21 @@ class Journal:
             self._estimate = self.sum_gaps()
         return self._estimate
 
+    def sees_goal(self) -> bool:
+        """Return whether the goal seems reached."""
+        run, outer = self.run, self.run.state.outer
+        rest = run.goal
+        if outer is not None:
+            rest -= float(outer.numbers.bias) * self.sum_gaps()
+        elif not run.options.plan.exact:
+            rest -= self.estimate()
+        else:  # block gaps towards minimisers are no estimate
+            rest = -1.0
+        if rest >= 0.0:
+            return outer is None or run.excess() <= rest
+        epoch = run.schedule.epoch(run.state.n_oracle_calls)
+        return run.schedule.foresees(run.goal, epoch, self.trace)
+
     def note(self, found: Certificate) -> None:
         """Add a row for a certificate."""
         self._best_v, self._averaged = found.best, found.averaged

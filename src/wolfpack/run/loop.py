@@ -102,7 +102,9 @@ class Run:
         """Advance and check in turns; return why it stopped."""
         status = self._look_first()
         while status is None:
-            if self._is_due() and self._check(lambda: self.is_interrupted):
+            if self._is_due() and self._check(
+                lambda: self.is_interrupted, self._counts
+            ):
                 status = stopping.judge(self)
                 if self.journal.tell(checked=True):
                     status = status or Status.STOPPED
@@ -114,6 +116,14 @@ class Run:
                 if self._stopped or self.journal.beat():
                     status = Status.STOPPED
         return status
+
+    @property
+    def _counts(self) -> bool:
+        """Whether a check now may change what comes after it.
+
+        One before the first update of an accelerated run is made for callbacks only.
+        """
+        return self.state.outer is None or self.state.n_oracle_calls > 0
 
     def _look_first(self) -> Status | None:
         """Check a resumed run at its start: it may have reached its goal already."""
@@ -130,6 +140,8 @@ class Run:
         """Certify the last iterate without changing it, so that a run can resume."""
         trace = self.journal.trace
         is_known = bool(trace) and trace[-1].n_updates == self.state.n_updates
+        if is_known and not self.certifier.is_exact:
+            trace.pop()
         if not (is_known and self.certifier.is_exact):
             hurry = status is Status.INTERRUPTED and bool(trace)
             if hurry and self.certifier.seconds > PATIENCE_SECONDS:
@@ -244,23 +256,8 @@ class Run:
         if calls == checked or not self.schedule.is_decision(calls):
             return False
         share = self.certifier.seconds / max(self.seconds - self._checked_at, 1e-9)
-        hope = self._hopes()
+        hope = self.journal.sees_goal()
         return self.schedule.is_due(calls, checked, hope, share)
-
-    def _hopes(self) -> bool:
-        """Return whether the goal seems reached."""
-        journal, outer = self.journal, self.state.outer
-        rest = self.goal
-        if outer is not None:
-            rest -= float(outer.numbers.bias) * journal.sum_gaps()
-        elif not self.options.plan.exact:
-            rest -= journal.estimate()
-        else:  # block gaps towards minimisers are no estimate
-            rest = -1.0
-        if rest >= 0.0:
-            return outer is None or self.excess() <= rest
-        epoch = self.schedule.epoch(self.state.n_oracle_calls)
-        return self.schedule.foresees(self.goal, epoch, journal.trace)
 
     def _check(self, stop: Callable[[], bool], scheduled: bool = True) -> bool:
         """Certify the iterate; return False if stopped on the way."""
