@@ -231,7 +231,7 @@ def test_a_v_that_does_not_fit_is_made_anew(saved, tmp_path):
     assert result.converged
     assert_true("chain", result)
     for name in ("outer_anchor", "outer_last"):  # a foreign z is only a poor start
-        bad = spoil(path, tmp_path / "bad.npz", **{name: lambda a: a + 1})
+        bad = spoil(path, tmp_path / "bad.npz", **{name: lambda a: 1.5 * a})
         result = solve(problem, start=State.load(bad), **how)
         assert result.converged
         assert_true("chain", result)
