@@ -64,7 +64,7 @@ def test_the_memory_of_a_worker_is_counted(problem, engine):
     """Its room for v, where it has one, is part of it."""
     few, many = (
         solve(at, engine=engine, max_epochs=1, rng=0).bytes_per_worker
-        for at in (problem, spy.make(d=50))
+        for at in (problem, spy.make(d=50, m=9))
     )
     assert 0 < few < many
 
