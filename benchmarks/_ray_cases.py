@@ -76,7 +76,8 @@ def run_for(problem, engine, seconds: float, **how):
     """Run for some seconds; return the result and the oracle calls a second."""
     clock = Clock()
     result = wolfpack.solve(
-        problem, engine=engine, tol=0, max_epochs=np.inf, max_seconds=seconds,
+        problem, accelerate=False,
+        engine=engine, tol=0, max_epochs=np.inf, max_seconds=seconds,
         check_every=1e9, callback=clock, rng=0, **how,
     )  # fmt: skip
     return result, clock.calls_per_second()

@@ -100,7 +100,9 @@ class Budget:
 def warm(problem, engines: Sequence) -> None:
     """Compile, or load, and wake the cores, before any clock runs."""
     for engine in engines:
-        wolfpack.solve(problem, engine=engine, tol=0, max_seconds=0.05)
+        wolfpack.solve(
+            problem, accelerate=False, engine=engine, tol=0, max_seconds=0.05
+        )
 
 
 def time_to_gap(problem, engine, batch_size, tol, seconds, n_seeds=1):
@@ -108,6 +110,7 @@ def time_to_gap(problem, engine, batch_size, tol, seconds, n_seeds=1):
     results = [
         wolfpack.solve(
             problem,
+            accelerate=False,
             engine=engine,
             batch_size=batch_size,
             tol=tol,
@@ -125,6 +128,7 @@ def run_for(problem, engine, batch_size, seconds):
     """Make steps for some seconds, with no check but the first and the last."""
     return wolfpack.solve(
         problem,
+        accelerate=False,
         engine=engine,
         batch_size=batch_size,
         tol=0,

@@ -63,7 +63,8 @@ def race(problem, engine, budget: Budget):
             if limit < 1e-3:
                 return runs
             result = wolfpack.solve(
-                problem, engine=engine, batch_size=tau, tol=TOL, max_epochs=math.inf,
+                problem, accelerate=False,
+                engine=engine, batch_size=tau, tol=TOL, max_epochs=math.inf,
                 max_seconds=limit, rng=seed,
             )  # fmt: skip
             seconds = result.seconds if result.converged else math.inf

@@ -8,15 +8,18 @@ A case is an engine (`Serial`, `Sync`, `Delayed` both ways), a problem of the te
 step rule, a sampling and a batch size. Its line hashes the final point, v, and every
 number in the trace but the clock; apart from these the gaps and lower bounds, whose
 last digit is the certificate's. It goes through the public interface only, so one
-script serves trees of different shape. `--group` measures a part of the problems.
+script serves trees of different shape; steps are plain, because older trees know no
+others. `--group` measures a part of the problems.
 """
 
 import argparse
 import hashlib
+import inspect
 import itertools
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -119,6 +122,9 @@ GROUPS = {
         "python": python_balls,
     },
 }
+# Plain steps, where a tree can accelerate them.
+IS_NEW = "accelerate" in inspect.signature(solve).parameters
+PLAIN: dict[str, Any] = {"accelerate": False} if IS_NEW else {}
 STEPS = ("line", "open-loop", 0.05, "exact")
 SAMPLINGS = ("uniform", "permutation", "gap")
 
@@ -169,7 +175,7 @@ def measure(groups):
                         try:
                             result = solve(
                                 problem, engine=engine, rng=7, tol=0, max_epochs=12,
-                                averaging=averaging, **how,
+                                averaging=averaging, **how, **PLAIN,
                             )  # fmt: skip
                         except ProblemError:
                             raise

@@ -49,7 +49,13 @@ def _rate_of(proto, data, seconds: float) -> float:
 def wolfpack_rate(problem, seconds: float) -> float:
     """Return updates per second of solving, checks not counted."""
     result = wolfpack.solve(
-        problem, tol=0, max_epochs=np.inf, max_seconds=seconds, check_every=1e9, rng=0
+        problem,
+        accelerate=False,
+        tol=0,
+        max_epochs=np.inf,
+        max_seconds=seconds,
+        check_every=1e9,
+        rng=0,
     )
     return result.n_updates / result.seconds
 

@@ -36,6 +36,7 @@ def measure(law: Callable, fast: bool, tell: Callable[[str], None]) -> list[Row]
                 for seed in range(seeds):
                     result = wolfpack.solve(
                         task.problem,
+                        accelerate=False,
                         engine=engine,
                         step=step,
                         tol=GAP / task.problem.scale,

@@ -44,6 +44,7 @@ def measure(
         for seed in range(seeds):
             result = wolfpack.solve(
                 task.problem,
+                accelerate=False,
                 batch_size=batch,
                 averaging=averaging,
                 step=step,

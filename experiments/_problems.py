@@ -63,6 +63,12 @@ def signal(alpha: float = 0.01, noise: float = 0.1) -> Task:
 def minimum(problem: wolfpack.Problem, tol: float, **how) -> tuple[float, float]:
     """Return f of a long run and its gap: f* is at most that much lower."""
     result = wolfpack.solve(
-        problem, tol=tol, max_epochs=20_000, max_seconds=60, rng=0, **how
+        problem,
+        tol=tol,
+        max_epochs=20_000,
+        max_seconds=60,
+        rng=0,
+        accelerate=False,
+        **how,
     )
     return result.objective, result.gap

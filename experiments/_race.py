@@ -90,7 +90,9 @@ def measure(
 def warm(task: Task) -> None:
     """Compile, or load, and wake the cores, before any clock runs."""
     for engine in (Serial(), Threads(2), Threads(2, "server")):
-        wolfpack.solve(task.problem, engine=engine, tol=0, max_seconds=0.05)
+        wolfpack.solve(
+            task.problem, engine=engine, accelerate=False, tol=0, max_seconds=0.05
+        )
 
 
 def run(
@@ -104,6 +106,7 @@ def run(
 
     result = wolfpack.solve(
         task.problem,
+        accelerate=False,
         engine=entrant.engine(),
         batch_size=entrant.batch or None,
         tol=0,

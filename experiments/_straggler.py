@@ -42,7 +42,9 @@ def measure(
     task = words(ALPHA, FIRST if fast else ALL)
     T = team_size()
     for engine in (Threads(2), Threads(2, "server"), Sync(2)):
-        wolfpack.solve(task.problem, engine=engine, tol=0, max_seconds=0.05)
+        wolfpack.solve(
+            task.problem, engine=engine, accelerate=False, tol=0, max_seconds=0.05
+        )
     rows, budget = [], Budget(seconds)
     spell = 0.3 if fast else 0.25
     for seed in range(1 if fast else 5):
@@ -78,6 +80,7 @@ def seconds_per_pass(problem, name, T, p, spell, seed) -> float:
     tau = BLOCKS * T
     result = wolfpack.solve(
         problem,
+        accelerate=False,
         engine=engine,
         batch_size=tau,
         tol=0,

@@ -55,6 +55,7 @@ def curve(task, tau: int, step: str, seed: int) -> np.ndarray:
     every = 10 if tau == 1 else 1  # updates between two looks
     result = wolfpack.solve(
         task.problem,
+        accelerate=False,
         batch_size=tau,
         step=step,
         tol=0,

@@ -34,6 +34,7 @@ def measure(fast, tell):
         for name, engine in engines.items():
             result = wolfpack.solve(
                 problem,
+                accelerate=False,
                 engine=engine,
                 batch_size=tau,
                 step="open-loop",

@@ -143,12 +143,13 @@ def random_chains(rng, n, n_labels, lengths, p=4, unit=True):
 
 def begin_run(
     problem, batch_size=1, step="line", sampling="uniform", averaging=False,
-    engine=SERIAL,
+    engine=SERIAL, accelerate=False,
 ):  # fmt: skip
     """A run that the test drives itself, with no check in between."""
     options = _validate(
-        problem, batch_size, step, sampling, averaging, 0.0, np.inf, None, 1.0, engine
-    )
+        problem, batch_size, step, sampling, averaging, accelerate, 0.0, np.inf, None,
+        1.0, engine,
+    )  # fmt: skip
     state = State.begin(problem, options, np.random.default_rng(3))
     return Run(problem, engine, state, options, None)
 

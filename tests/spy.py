@@ -5,6 +5,7 @@
 Blocks are coupled through a dense v without rows, so that all engines share it.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import numba
@@ -124,6 +125,16 @@ def make(n=40, d=5, m=3, seed=0, spread=0.3):
     return problem.made_by(make, n, d, m, seed, spread)
 
 
+def make_ridge(n=40, d=5, m=3, seed=0, spread=0.3):
+    """Make the same problem with v0 = -b, so that g(v) = 1/2 |v|^2."""
+    plain = make(n, d, m, seed, spread)
+    b = plain.data.b
+    problem = dataclasses.replace(
+        plain, data=plain.data._replace(b=np.zeros(d)), shared=-b, ridge=1.0
+    )
+    return problem.made_by(make_ridge, n, d, m, seed, spread)
+
+
 def set_fault(problem, kind, block=-1, after=0, microseconds=0, calls=0):
     """Tell the oracle what to do from now on; counts start anew."""
     problem.data.calls[:] = 0
@@ -139,13 +150,18 @@ def points(state):
 
 
 def optimum(problem, tol=1e-6):
-    """Return bounds on the optimal value, from one thread."""
+    """Return bounds on the optimal value, from one thread that no fault disturbs."""
+    if problem.name == "spy":
+        set_fault(problem, NEVER)
     result = wolfpack.solve(problem, tol=tol, max_epochs=10**5, rng=0)
     assert result.converged
     return result.lower_bound, result.objective
 
 
 def assert_sound(problem, state):
-    """x is feasible, and v = A x."""
-    v = np.einsum("ikj,ij->k", problem.data.A, points(state))
+    """x is feasible, and v fits it: v0 + A x, or what the outer loop makes of that."""
+    v = problem.shared + np.einsum("ikj,ij->k", problem.data.A, points(state))
+    if state.outer is not None:
+        s, z = state.outer.reach, state.outer.anchor
+        v = s * v + (1 - s) * z
     np.testing.assert_allclose(state.shared, v, rtol=0, atol=1e-9)

@@ -55,10 +55,11 @@ def test_help_of_fit_fits_a_terminal():
 
 
 @pytest.mark.slow
-def test_fit_on_a_cluster():
+@pytest.mark.parametrize("dataset", ["piecewise", "dates"])
+def test_fit_on_a_cluster(dataset):
     pytest.importorskip("ray")
     how = ("--engine", "ray", "--workers", 2, "--tol", 0.01, "--json")
-    result = real("fit", "piecewise", *how)
+    result = real("fit", dataset, *how)
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     *checks, report = json_lines(result.stdout)
@@ -90,7 +91,8 @@ def test_fit_in_plain_words():
 
 
 def test_fit_gives_json_lines():
-    result = run("fit", "dates", "--json", "--tol", "0.01", "--alpha", "0.1")
+    how = ("--json", "--tol", "0.01", "--alpha", "0.1", "--no-accelerate")
+    result = run("fit", "dates", *how)
     assert result.exit_code == 0
     *checks, last, report = json_lines(result.stdout)
     assert report["status"] == "CONVERGED"
@@ -102,6 +104,30 @@ def test_fit_gives_json_lines():
     duals = [check["dual"] for check in (*checks, last)]
     assert duals == sorted(duals)
     assert all(max(duals) <= check["primal"] + 1e-6 for check in checks)
+    assert (report["n_outer"], report["reach"]) == (0, 1.0)
+
+
+def test_fit_is_accelerated_and_samples_by_gap_unasked():
+    how = ("--json", "--tol", "0.001")
+    *_, fast = json_lines(run("fit", "dates", *how).stdout)
+    *_, same = json_lines(
+        run("fit", "dates", *how, "--accelerate", "--sampling", "gap").stdout
+    )
+    *_, plain = json_lines(run("fit", "dates", *how, "--no-accelerate").stdout)
+    assert (fast["primal"], fast["epoch"]) == (same["primal"], same["epoch"])
+    assert fast["n_outer"] > 0
+    assert 0 < fast["reach"] < 1
+    assert plain["n_outer"] == 0
+    assert fast["epoch"] < plain["epoch"]
+    assert fast["dual"] <= plain["primal"]
+    assert plain["dual"] <= fast["primal"]
+
+
+def test_outer_steps_in_plain_words():
+    found = run("fit", "dates", "--tol", 0.01).stdout.splitlines()[2]
+    assert re.search(r"certified after \d+ passes, \d+ outer steps? and", found)
+    found = run("fit", "dates", "--tol", 0.01, "--no-accelerate").stdout
+    assert "outer step" not in found
 
 
 def test_the_seed_decides():
@@ -124,7 +150,8 @@ def test_the_seed_decides():
     [
         ("--averaging",),
         ("--batch-size", 50),
-        ("--sampling", "gap"),
+        ("--sampling", "uniform"),
+        ("--no-accelerate",),
         ("--step", "open-loop"),
         ("--step", "0.01"),
     ],
@@ -146,6 +173,7 @@ SPEAK_OF_DELAY = ("delay_mean", "delay_max", "n_collisions", "n_dropped")
     [
         ("dates", "", ("serial", None, 1)),
         ("dates", "threads --workers 2", ("threads", "merge", 2)),
+        ("dates", "threads --workers 2 --mode server", ("threads", "server", 2)),
         ("piecewise", "threads --workers 2 --mode server", ("threads", "server", 2)),
         ("piecewise", "threads --workers 3 --mode lock-free --sampling uniform",
          ("threads", "lock-free", 3)),
@@ -197,6 +225,11 @@ def test_limits_have_an_exit_code():
         ("fit nosuch", "there is no data set 'nosuch'; there are dates, ocr,"),
         ("fit dates --step fast", "--step must be line, open-loop, exact or a number"),
         ("fit dates --step exact", "chain_ssvm has none; use step='line'"),
+        ("fit dates --accelerate --averaging", "accelerate=True is not possible here"),
+        (
+            "fit piecewise --accelerate --sampling gap",
+            "the block gaps of step='exact' are not those of a check",
+        ),
         ("fit ocr --folds a", "--folds must be out of 0 to 9"),
         ("fit ocr --folds 3-1", "--folds must be out of 0 to 9"),
         ("fit ocr --folds 10", "--folds must be out of 0 to 9"),

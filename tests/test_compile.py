@@ -17,7 +17,7 @@ import wolfpack
 from wolfpack.engines import serial
 from wolfpack.engines.cluster import service
 from wolfpack.engines.late import backlog, simulation
-from wolfpack.engines.shared_memory import merge, ring, rounds, rows
+from wolfpack.engines.shared_memory import local, merge, ring, rounds, rows
 from wolfpack.kernels import specialise as _compile
 from wolfpack.kernels.compile import Inner, jit
 from wolfpack.kernels.snapshot import Snapshot
@@ -274,7 +274,7 @@ def test_a_loop_with_the_name_of_a_slot_is_refused():
         problem.kernels(twice)
 
 
-LOOPS = (serial, rounds, merge, rows, ring, backlog, simulation, service)
+LOOPS = (serial, rounds, merge, rows, local, ring, backlog, simulation, service)
 
 
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda module: module.__name__)

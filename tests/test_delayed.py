@@ -381,6 +381,27 @@ def test_it_draws_uniformly(lasso, sampling):
         solve(lasso.problem, engine=Delayed(1), sampling=sampling)
 
 
+@pytest.mark.parametrize("tau", [1, 3])
+def test_sweeps_come_late_too(lasso, tau, monkeypatch):
+    """Blocks are those of a sweep, in order, and the optimum is that of `Serial`."""
+    draws = Draws(monkeypatch, chunk=4096)
+    n, how = lasso.problem.n_blocks, {"batch_size": tau, "sampling": "cyclic"}
+    runs = [
+        solve(lasso.problem, engine=Delayed(poisson(3)), tol=1e-5, rng=0, **how,
+              max_epochs=10**4)
+        for _ in range(2)
+    ]  # fmt: skip
+    assert runs[0].status is Status.CONVERGED
+    assert runs[0].state.shared.tobytes() == runs[1].state.shared.tobytes()
+    there = np.arange(n)
+    expected = np.concatenate([there, there[::-1]])
+    if tau == 1:
+        assert draws.blocks[: 2 * n] == expected.tolist()
+    best = solve(lasso.problem, tol=1e-6, max_epochs=10**5, rng=0)
+    assert runs[0].lower_bound <= best.objective
+    assert runs[0].objective >= best.lower_bound
+
+
 def test_draws_are_uniform_and_distinct(lasso, monkeypatch):
     draws = Draws(monkeypatch, chunk=4096)
     solve(

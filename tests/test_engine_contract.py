@@ -237,4 +237,4 @@ def test_every_engine_keeps_the_contract(problem):
     assert names == [
         "serial", "rounds", "merge", "ring", "rows", "backlog", "simulation", "service"
     ]  # fmt: skip
-    assert Threads(2).loops(lasso)[0].__name__.endswith("rows")  # it touches few
+    assert Threads(2).loops(lasso)[0].__name__.endswith("local")  # it reads few rows

@@ -196,7 +196,7 @@ def bracket(name):
         return KNOWN[name]
     result = wolfpack.solve(
         problem_of(name), engine=Serial(), tol=0.1 * PROBLEMS[name][1], rng=0,
-        max_epochs=10**5,
+        max_epochs=10**5, accelerate=False,
     )  # fmt: skip
     assert result.converged
     return result.lower_bound, result.objective
@@ -280,7 +280,8 @@ def assert_monotone(problem, result):
 @matrix(PROBLEMS)
 def test_the_optimum_is_the_same(engine, name, kind, T):
     problem, goal = problem_of(name), PROBLEMS[name][1]
-    result = wolfpack.solve(problem, engine=engine, tol=goal, max_epochs=10**5, rng=0)
+    how = {"tol": goal, "max_epochs": 10**5, "rng": 0, "accelerate": False}
+    result = wolfpack.solve(problem, engine=engine, **how)
     assert_right(name, result, goal)
     assert result.n_workers == (1 if ENGINES[kind].alone else T)
     # Steps that others disturb may rise; all else searches along what it adds.
@@ -296,7 +297,7 @@ def test_a_large_v_is_merged_by_stripes(T, batch, data_home, monkeypatch):
     assert problem.shared.size > 2 * STRIPE
     result = wolfpack.solve(
         problem, engine=Threads(T), batch_size=batch and T * batch, tol=goal, rng=0,
-        max_epochs=10**4,
+        max_epochs=10**4, accelerate=False,
     )  # fmt: skip
     assert_right("ocr", result, goal)
 

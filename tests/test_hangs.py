@@ -64,6 +64,8 @@ def test_workers_that_hold_every_block_come_back(n):
         (2, None, "uniform"),
         (5, 40, "uniform"),
         (3, 38, "uniform"),
+        (3, 38, "cyclic"),
+        (5, 40, "cyclic"),
         pytest.param(3, 38, "gap", marks=pytest.mark.slow),
         pytest.param(5, None, "gap", marks=pytest.mark.slow),
     ],

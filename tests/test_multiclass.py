@@ -132,7 +132,7 @@ def test_the_block_minimiser_is_that_of_an_interior_point_method():
         f = 0.5 * ALPHA * cp.sum_squares(w) - (1 - z[y[i]]) / len(y)
         cp.Problem(cp.Minimize(f), [z >= 0, cp.sum(z) == 1]).solve(solver=cp.CLARABEL)
         atom = x[i].copy()
-        problem.minimiser(problem.data, v, i, atom, problem.work())
+        problem.minimiser(problem.data, v, i, atom, problem.work(), 1.0)
         np.testing.assert_allclose(atom, z.value, atol=1e-4)
 
 
@@ -145,7 +145,7 @@ def test_the_block_minimiser_is_a_distribution_whatever_the_scale():
         v[:, :5] = rng.normal(size=(len(v), 5)) * rng.choice([0, 1e-6, 1, 1e6])
         for i in range(len(y)):
             atom = rng.dirichlet(np.full(5, 0.1))
-            problem.minimiser(problem.data, v, i, atom, problem.work())
+            problem.minimiser(problem.data, v, i, atom, problem.work(), 1.0)
             assert problem.contains(problem.data, i, atom)
 
 

@@ -55,7 +55,16 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("how", [{}, {"step": "line"}, {"n_jobs": 2}])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"accelerate": True},
+        {"accelerate": False},
+        {"step": "exact"},
+        {"n_jobs": 2, "accelerate": True},
+        {"step": "exact", "n_jobs": 2},
+    ],
+)
 def test_it_finds_what_liblinear_finds(data, fit_intercept, how):
     X, y = data
     model = make(fit_intercept=fit_intercept, **how).fit(X, y)
@@ -64,6 +73,7 @@ def test_it_finds_what_liblinear_finds(data, fit_intercept, how):
     assert model.objective_ == pytest.approx(value, abs=1e-6)
     assert model.gap_ == pytest.approx(model.objective_ - model.dual_objective_)
     assert 0 <= model.gap_ <= 1e-4
+    assert (model.result_.n_outer > 0) == how.get("accelerate", False)
     svc = liblinear(X, y, fit_intercept=fit_intercept)
     best = primal(svc.coef_, svc.intercept_, X, y)
     assert model.dual_objective_ <= best + 1e-6
@@ -140,11 +150,11 @@ def test_warm_start_goes_on(data):
         assert model.fit(X, y).dual_objective_ > first
     assert model.n_iter_ == 4
     with pytest.raises(ValueError, match="Set warm_start=False to start anew"):
-        model.set_params(step="line").fit(X, y)
+        model.set_params(step="exact").fit(X, y)
     with pytest.raises(ValueError, match="warm_start needs the classes of the first"):
         model.fit(X, y + 1)
     with pytest.raises(ValueError, match="Set warm_start=False to start anew"):
-        model.set_params(step="exact").fit(X[:-1], y[:-1])
+        model.set_params(step="line").fit(X[:-1], y[:-1])
 
 
 def test_in_a_search_over_pipelines_and_through_pickle(data):

@@ -83,6 +83,7 @@ def test_guide_runs(tmp_path, monkeypatch):
         exec(compile(block, "guide.md", "exec"), names)
     assert names["result"].status is wolfpack.Status.STOPPED
     assert names["later"].converged
+    assert names["plain"].epochs > 3 * names["fast"].epochs
     assert names["answer"].n_workers == 2
     assert names["answer"].delay is not None
     assert (tmp_path / "run.npz").is_file()

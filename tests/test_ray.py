@@ -397,6 +397,7 @@ def test_bad_arguments(how, sentence):
     ("how", "sentence"),
     [
         ({"sampling": "gap"}, "Ray draws uniformly"),
+        ({"sampling": "cyclic"}, "Ray draws uniformly"),
         ({"step": "exact"}, "use step='line', not 'exact'"),
     ],
 )

@@ -64,6 +64,7 @@ def test_modes_that_do_not_exist(options, sentence):
     [
         ({"mode": "lock-free"}, {"batch_size": 4}, "one block at a time.*not 4"),
         ({"mode": "server"}, {"sampling": "gap"}, "draws uniformly.*not 'gap'"),
+        ({"mode": "server"}, {"sampling": "cyclic"}, "draws uniformly.*not 'cyclic'"),
         (
             {"mode": "server"},
             {"sampling": "permutation"},

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "experiments" / "results"
 NAMES = [
     "fig1a", "fig1b", "fig2a", "fig2b", "fig2c", "fig2d", "fig3a", "fig3b", "fig4a",
-    "fig4b", "fig5", "bound", "collisions", "speedup",
+    "fig4b", "fig5", "acceleration", "bound", "collisions", "speedup",
 ]  # fmt: skip
 VERDICTS = ("holds", "holds with a remark", "does not hold", "not judged here")
 
@@ -175,6 +175,53 @@ def test_one_figure_by_its_number(tmp_path):
     check_report(tmp_path / "report.html", records_in(tmp_path, ["fig5"]))
     again = reproduce("5", "--fast", "--out", tmp_path)
     assert "measured before" in again.stdout
+
+
+def clusters(speed):
+    """Rows of `acceleration`, where `speed(workers, late)` is the gain over plain."""
+    return [
+        {"alpha": 0.01, "goal": 1e-3, "workers": T, "late": late, "way": way,
+         "seed": 0, "seconds": 100 / T / (speed(T, late) if way != "plain" else 1)}
+        for T in (1, 10, 100) for late in (0, 1)[: min(T, 2)]
+        for way in ("plain", "accelerated")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("speed", "verdict", "words"),
+    [
+        (lambda T, late: 4.0, "holds", ["4.0, 4.0, 4.0 (1, 10, 100 workers)"]),
+        (lambda T, late: 8.0 if T == 1 else 4.0, "holds with a remark",
+         ["8.0, 4.0, 4.0", "100 workers over one gain 50, with plain steps 100"]),
+        (lambda T, late: 4.0 - 3.5 * late, "does not hold",
+         ["with stragglers 0.5, 0.5 (10, 100 workers)"]),
+        (lambda T, late: 1e-300 if T == 100 else 4.0, "does not hold", ["0.0"]),
+    ],
+)  # fmt: skip
+def test_acceleration_is_judged_by_its_rows(monkeypatch, speed, verdict, words):
+    monkeypatch.syspath_prepend(ROOT / "experiments")
+    import importlib
+
+    judge = importlib.import_module("acceleration").EXPERIMENT.judge
+    found = judge(clusters(speed), {"fast": False})
+    assert found.verdict == verdict
+    assert bool(found.why) == (verdict != "holds")
+    for word in words:
+        assert word in found.measured
+    small = judge(clusters(speed), {"fast": True})
+    assert (small.verdict, small.measured) == ("not judged here", found.measured)
+
+
+def test_a_cluster_that_never_arrives_is_no_gain(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "experiments")
+    import importlib
+
+    judge = importlib.import_module("acceleration").EXPERIMENT.judge
+    rows = clusters(lambda T, late: 4.0)
+    for row in rows:
+        if (row["workers"], row["way"]) == (100, "accelerated"):
+            row["seconds"] = float("inf")
+    assert judge(rows, {"fast": False}).verdict == "does not hold"
 
 
 def test_an_unknown_figure_is_refused():

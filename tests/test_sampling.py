@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from wolfpack.update import sampling
+from wolfpack.update.plan import Plan
 from wolfpack.update.sampling import KINDS, create, draw, observe, refresh
+
+
+def plan(kind):
+    return Plan(n_blocks=0, rule=0, step_size=0.0, sampling=KINDS[kind], exact=False)
+
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -20,7 +26,7 @@ def draws(kind, n, tau, times, gaps=None, seed=0):
     rng = np.random.default_rng(seed)
     chosen = np.zeros((times, tau), np.int64)
     for row in chosen:
-        draw(KINDS[kind], sampler, rng, row)
+        draw(plan(kind), sampler, rng, row)
     return chosen, sampler
 
 
@@ -99,11 +105,96 @@ def test_observed_gaps_change_the_odds():
     chosen = np.zeros((6000, 1), np.int64)
     rng = np.random.default_rng(0)
     for row in chosen:
-        draw(KINDS["gap"], sampler, rng, row)
+        draw(plan("gap"), sampler, rng, row)
     counts = np.bincount(chosen.ravel(), minlength=4)
     assert 0 < counts[2] < counts[1] < counts[0]
     expected = 6000 * sampler.gaps / sampler.gaps.sum()
     assert chisquare(counts, expected).pvalue > 1e-3
+
+
+# Sweeps.
+
+
+class Sweeps:
+    """What `cyclic` does, in lists: a sweep, and the blocks that are left of it."""
+
+    def __init__(self, n):
+        self.way, self.left = list(range(n)), list(range(n))
+
+    def take(self, tau):
+        batch, rest = self.left[:tau], self.left[tau:]
+        if len(batch) < tau:  # the next sweep begins with the same blocks
+            self.way = self.way[::-1]
+            assert set(batch) <= set(self.way[:tau])
+            batch, rest = self.way[:tau], self.way[tau:]
+        elif not rest:
+            self.way = self.way[::-1]
+            rest = self.way
+        self.left = list(rest)
+        return batch
+
+
+def test_sweeps_lead_forward_and_back():
+    chosen, _ = draws("cyclic", 5, 1, 25)
+    there, back = [0, 1, 2, 3, 4], [4, 3, 2, 1, 0]
+    assert chosen.ravel().tolist() == there + back + there + back + there
+
+
+def test_a_batch_over_a_turning_point_belongs_to_both_sweeps():
+    chosen, _ = draws("cyclic", 7, 3, 5)
+    found = [sorted(batch) for batch in chosen.tolist()]
+    # Forward, and back from the batch that has the last block.
+    assert found == [[0, 1, 2], [3, 4, 5], [4, 5, 6], [1, 2, 3], [0, 1, 2]]
+
+
+@st.composite
+def batches(draw):
+    n = draw(st.integers(1, 30))
+    return n, draw(st.lists(st.integers(1, n), min_size=1, max_size=60))
+
+
+@settings(max_examples=200, deadline=None)
+@given(batches())
+def test_batches_of_any_size_follow_the_sweeps(case):
+    """Also where the size changes on the way, as when a run goes on with another."""
+    n, sizes = case
+    sampler, sweeps = create(n, "cyclic"), Sweeps(n)
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    for tau in sizes:
+        chosen = np.zeros(tau, np.int64)
+        draw(plan("cyclic"), sampler, rng, chosen)
+        assert sorted(chosen.tolist()) == sorted(sweeps.take(tau))
+        assert np.ptp(chosen) == tau - 1  # neighbours, in order
+        assert sampling.is_sound(sampler, n)
+    assert rng.bit_generator.state == before
+
+
+@settings(max_examples=100, deadline=None)
+@given(n=st.integers(1, 30), data=st.data())
+def test_every_sweep_visits_every_block(n, data):
+    tau = data.draw(st.integers(1, n))
+    size = -(-n // tau)  # batches of a sweep
+    chosen, _ = draws("cyclic", n, tau, 6 * size)
+    for k in range(4 * size):
+        assert {*chosen[k : k + 2 * size].ravel().tolist()} == {*range(n)}
+    if n % tau == 0:
+        for sweep in chosen.reshape(6, n):
+            assert sorted(sweep.tolist()) == [*range(n)]
+
+
+@pytest.mark.parametrize("tau", [1, 3])
+def test_neither_kind_takes_the_place_of_another_for_its_own(tau):
+    n, rng = 12, np.random.default_rng(0)
+    sampler, chosen = create(n, "cyclic"), np.zeros(tau, np.int64)
+    draw(plan("cyclic"), sampler, rng, chosen)
+    orders = []
+    for _ in range(n // tau):  # a new permutation, not the rest of a sorted one
+        draw(plan("permutation"), sampler, rng, chosen)
+        orders += chosen.tolist()
+    assert sorted(orders) == [*range(n)] != orders
+    draw(plan("cyclic"), sampler, rng, chosen)
+    assert chosen.tolist() == [*range(tau)]
 
 
 sizes = st.integers(1, 40)

@@ -134,7 +134,7 @@ def close(one, two, tolerance):
 
 @pytest.mark.parametrize("rule", ["line", "open-loop", 0.3])
 @pytest.mark.parametrize("tau", [1, 3, "n"])
-@pytest.mark.parametrize("sampling", ["uniform", "permutation", "gap"])
+@pytest.mark.parametrize("sampling", ["uniform", "permutation", "gap", "cyclic"])
 def test_update_by_update(case, tau, rule, sampling):
     problem, dense, tolerance = case.problem, case.dense, case.tolerance
     tau = problem.n_blocks if tau == "n" else tau
@@ -162,7 +162,12 @@ def test_update_by_update(case, tau, rule, sampling):
 def test_gap_is_primal_minus_dual(case):
     for epochs in (0, 0.5, 3, 20):
         result = wolfpack.solve(
-            case.problem, tol=0, max_epochs=epochs, rng=0, check_every=7.0
+            case.problem,
+            accelerate=False,
+            tol=0,
+            max_epochs=epochs,
+            rng=0,
+            check_every=7.0,
         )
         primal, dual = case.certificate(case.x(result.state))
         close(-result.lower_bound, primal, case.tolerance)
@@ -206,7 +211,7 @@ def test_solve_makes_the_same_updates(case, tau):
     run = begin_run(case.problem, tau, "line", "permutation")
     advance(run, -(-4 * case.problem.n_blocks // tau))
     result = wolfpack.solve(
-        case.problem, tol=0, max_epochs=4, rng=3, batch_size=tau,
+        case.problem, accelerate=False, tol=0, max_epochs=4, rng=3, batch_size=tau,
         sampling="permutation", check_every=1.0,
     )  # fmt: skip
     assert result.n_updates == run.state.n_updates

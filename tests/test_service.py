@@ -40,8 +40,8 @@ every_problem = pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
 def begin(problem, tau=1, state=None, made=(0, 0), **how):
     how = {"step": "line", "averaging": False, **how}
     options = _validate(
-        problem, tau, how["step"], "uniform", how["averaging"], 0.0, np.inf, None, None,
-        wolfpack.Serial(),
+        problem, tau, how["step"], "uniform", how["averaging"], False, 0.0, np.inf,
+        None, None, wolfpack.Serial(),
     )  # fmt: skip
     rng = np.random.default_rng(0)
     if state is None:

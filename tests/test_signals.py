@@ -52,7 +52,7 @@ def test_signal_is_the_minimiser(signal, q):
     assert model.gap_ == pytest.approx(model.objective_ - model.dual_objective_)
 
 
-@pytest.mark.parametrize("sampling", ["permutation", "uniform", "gap"])
+@pytest.mark.parametrize("sampling", ["permutation", "uniform", "gap", "cyclic"])
 def test_threads_find_the_minimiser(signal, sampling):
     Y = signal[0]
     model = GroupFusedLasso(alpha=0.4, sampling=sampling, tol=1e-8, n_jobs=2)

@@ -440,5 +440,6 @@ def test_a_block_that_fails_is_named(kind, sentence):
 
 
 def test_it_draws_uniformly(problem):
-    with pytest.raises(ValueError, match=r"draws uniformly.*not 'gap'"):
-        solve(problem, engine=Delayed(workers=Workers(2)), sampling="gap")
+    for sampling in ("gap", "cyclic"):
+        with pytest.raises(ValueError, match=rf"draws uniformly.*not '{sampling}'"):
+            solve(problem, engine=Delayed(workers=Workers(2)), sampling=sampling)

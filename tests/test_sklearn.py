@@ -27,6 +27,7 @@ from wolfpack import (
     solve,
 )
 from wolfpack.estimators import _base
+from wolfpack.run import acceleration
 
 LEARNT = ("coef_", "intercept_", "first_", "last_", "transitions_")
 
@@ -205,6 +206,46 @@ def test_a_search_over_engines(data):
     scores = search.cv_results_["mean_test_score"]
     assert scores[0] == scores[1]
     assert search.best_estimator_.engine in grid["engine"]
+
+
+@pytest.mark.parametrize(
+    "estimator", [ChainSSVM, GroupFusedLasso, wolfpack.MulticlassSVM]
+)
+def test_accelerate_is_a_parameter_of_all(estimator):
+    assert estimator().get_params()["accelerate"] == "auto"
+    assert clone(estimator(accelerate=False)).accelerate is False
+    assert repr(estimator(accelerate=True)).endswith("(accelerate=True)")
+
+
+def test_fit_is_accelerated_unasked(data, monkeypatch):
+    monkeypatch.setattr(acceleration, "FEWEST", 1)
+    fast, same = make(tol=1e-3).fit(*data), make(tol=1e-3, accelerate=True).fit(*data)
+    plain = make(tol=1e-3, accelerate=False).fit(*data)
+    assert_same(fast, same)
+    assert fast.result_.n_outer > 0 == plain.result_.n_outer
+    assert fast.trace_[-1].reach < 1.0 == plain.trace_[-1].reach
+    assert fast.dual_objective_ <= plain.objective_
+    assert plain.dual_objective_ <= fast.objective_
+
+
+def test_signals_are_accelerated_with_both_steps():
+    Y = wolfpack.make_piecewise(n=300, d=2)[0]
+    exact = GroupFusedLasso(alpha=0.5, tol=1e-6, random_state=0).fit(Y)
+    line = GroupFusedLasso(alpha=0.5, tol=1e-6, step="line", random_state=0).fit(Y)
+    assert min(exact.result_.n_outer, line.result_.n_outer) > 0
+    error = np.linalg.norm(exact.signal_ - line.signal_)
+    assert error <= np.sqrt(2 * exact.gap_) + np.sqrt(2 * line.gap_)
+
+
+@pytest.mark.parametrize("value", [None, 1, "yes", 0.5], ids=repr)
+def test_what_is_no_answer_to_accelerate(data, value):
+    with pytest.raises(ValueError, match="accelerate must be True, False or 'auto'"):
+        make(accelerate=value).fit(*data)
+
+
+def test_why_it_is_not_accelerated_is_said(data):
+    with pytest.raises(ValueError, match="set averaging=False"):
+        make(accelerate=True, averaging=True).fit(*data)
 
 
 @pytest.mark.parametrize("engine", ["threads", Threads, 2, print], ids=repr)

@@ -79,10 +79,23 @@ def test_it_stops_after_the_seconds(lasso, clock):
 
 
 def test_the_callback_stops_it(lasso):
-    result = solve(lasso, tol=0, rng=0, callback=lambda event: event.row.epoch >= 3)
+    result = solve(
+        lasso,
+        accelerate=False,
+        tol=0,
+        rng=0,
+        callback=lambda event: event.row.epoch >= 3,
+    )
     assert result.status is Status.STOPPED
     assert result.epochs == 3
-    ignored = solve(lasso, tol=0, rng=0, max_epochs=5, callback=lambda event: "yes")
+    ignored = solve(
+        lasso,
+        accelerate=False,
+        tol=0,
+        rng=0,
+        max_epochs=5,
+        callback=lambda event: "yes",
+    )
     assert ignored.status is Status.EPOCH_LIMIT
 
 
@@ -101,8 +114,8 @@ def test_ctrl_c_keeps_the_iterate(lasso):
     thread = threading.Thread(target=press)
     thread.start()
     result = solve(
-        lasso, tol=0, max_epochs=np.inf, max_seconds=HANG_SECONDS, rng=0,
-        check_every=1e9, callback=callback,
+        lasso, accelerate=False, tol=0, max_epochs=np.inf, rng=0,
+        max_seconds=HANG_SECONDS, check_every=1e9, callback=callback,
     )  # fmt: skip
     thread.join()
     assert result.status is Status.INTERRUPTED
@@ -110,7 +123,9 @@ def test_ctrl_c_keeps_the_iterate(lasso):
     assert result.trace[-1].n_updates == result.n_updates
     assert is_feasible(result.state)
     assert signal.getsignal(signal.SIGINT) is before
-    more = solve(lasso, tol=0, start=result.state, max_epochs=result.epochs + 5)
+    more = solve(
+        lasso, accelerate=False, tol=0, start=result.state, max_epochs=result.epochs + 5
+    )
     assert more.n_updates == result.n_updates + 100
 
 
@@ -204,7 +219,9 @@ def test_it_says_when_numbers_overflow():
 @pytest.mark.parametrize("name", ["lasso", "chain"])
 def test_the_trace_is_consistent(name, averaging, request):
     problem = request.getfixturevalue(name)
-    result = solve(problem, tol=0, max_epochs=40, rng=0, averaging=averaging)
+    result = solve(
+        problem, accelerate=False, tol=0, max_epochs=40, rng=0, averaging=averaging
+    )
     rows = result.trace
     assert rows[0].n_updates == 0
     for one, two in itertools.pairwise(rows):
@@ -230,16 +247,18 @@ def test_the_trace_is_consistent(name, averaging, request):
 
 
 @pytest.mark.parametrize(
-    ("sampling", "error"), [("uniform", 0.05), ("permutation", 1e-3), ("gap", 1e-3)]
+    ("sampling", "error"),
+    [("uniform", 0.05), ("permutation", 1e-3), ("gap", 1e-3), ("cyclic", 1e-3)],
 )
 def test_the_estimate_is_near_the_gap(chain, sampling, error):
     how = {"tol": 0, "rng": 0, "sampling": sampling}
-    for row in solve(chain, max_epochs=400, **how).trace[1:]:
-        assert 0.4 * row.gap < row.gap_estimate < 2.5 * row.gap
+    low = 0.3 if sampling == "cyclic" else 0.4  # blocks come again soon after a turn
+    for row in solve(chain, accelerate=False, max_epochs=400, **how).trace[1:]:
+        assert low * row.gap < row.gap_estimate < 2.5 * row.gap
     # Where x hardly moves, only the draws of the blocks make a difference.
-    some = solve(chain, max_epochs=3, **how).state
+    some = solve(chain, accelerate=False, max_epochs=3, **how).state
     how |= {"step": 1e-9, "check_every": 100, "start": some}
-    for row in solve(chain, max_epochs=403, **how).trace[1:]:
+    for row in solve(chain, accelerate=False, max_epochs=403, **how).trace[1:]:
         assert row.gap_estimate == pytest.approx(row.gap, rel=error)
 
 
@@ -248,14 +267,16 @@ def test_the_estimate_is_near_the_gap(chain, sampling, error):
 )
 def test_checks_come_as_often_as_asked(lasso, every, tau):
     how = {"batch_size": tau, "check_every": every, "max_epochs": 15, "rng": 0}
-    found = [row.n_updates for row in solve(lasso, tol=0, **how).trace]
+    found = [
+        row.n_updates for row in solve(lasso, accelerate=False, tol=0, **how).trace
+    ]
     wanted = {math.ceil(m * every * 20 / tau) for m in range(int(15 / every) + 1)}
     last = math.ceil(15 * 20 / tau)
     assert found == sorted({k for k in wanted if k <= last} | {last})
 
 
 def test_checks_thin_out_by_default(lasso):
-    result = solve(lasso, tol=0, max_epochs=300, rng=0)
+    result = solve(lasso, accelerate=False, tol=0, max_epochs=300, rng=0)
     epochs = [row.epoch for row in result.trace]
     assert epochs[:5] == [0, 1, 2, 3, 4]
     assert len(epochs) < 50
@@ -271,7 +292,13 @@ def test_the_callback_sees_checks_and_signs_of_life(lasso):
         return not event.checked
 
     result = solve(
-        lasso, tol=0, max_epochs=np.inf, rng=0, check_every=1e9, callback=callback
+        lasso,
+        accelerate=False,
+        tol=0,
+        max_epochs=np.inf,
+        rng=0,
+        check_every=1e9,
+        callback=callback,
     )
     assert result.status is Status.STOPPED
     assert [event.checked for event in events] == [True, False, True]

@@ -33,7 +33,7 @@ def through_a_file(state, folder):
 
 
 @every_problem
-@pytest.mark.parametrize("sampling", ["uniform", "permutation", "gap"])
+@pytest.mark.parametrize("sampling", ["uniform", "permutation", "gap", "cyclic"])
 @pytest.mark.parametrize("averaging", [False, True])
 @pytest.mark.parametrize("tau", [1, 7])
 def test_resume_is_exact(make, sampling, averaging, tau, tmp_path):

@@ -37,7 +37,7 @@ def pick(problem, name):
 
 @pytest.mark.parametrize("name", ["spy", "lasso"])
 @pytest.mark.parametrize("T", [1, 2, 5])
-@pytest.mark.parametrize("sampling", ["uniform", "permutation", "gap"])
+@pytest.mark.parametrize("sampling", ["uniform", "permutation", "gap", "cyclic"])
 @pytest.mark.parametrize("averaging", [False, True])
 def test_the_same_seed_gives_the_same_bits(problem, name, T, sampling, averaging):
     def run(seed):
@@ -57,7 +57,7 @@ def test_the_same_seed_gives_the_same_bits(problem, name, T, sampling, averaging
 @pytest.mark.parametrize("T", [2, 5])
 @pytest.mark.parametrize(
     ("sampling", "averaging"),
-    [("uniform", False), ("permutation", True), ("gap", True)],
+    [("uniform", False), ("permutation", True), ("gap", True), ("cyclic", True)],
 )
 def test_resume_is_exact(problem, name, T, sampling, averaging, tmp_path):
     how = {

@@ -94,19 +94,28 @@ class Problem:
         beyond the end of a short atom.
     contains : function (data, i, atom) -> bool, optional
         Whether `atom` lies in M_i; called after each oracle call.
-    minimiser : function (data, shared, i, atom, work), optional
-        For `step="exact"`: replaces `atom`, which holds x_(i), by the minimiser of f
-        over block i with all other blocks fixed.
+    minimiser : function (data, shared, i, atom, work, reach), optional
+        For `step="exact"`: replaces `atom`, which holds x_(i), by the minimiser over
+        block i of f, with all other blocks fixed, where the curvature of f is `reach`
+        times its own: 1 in plain steps, less in an accelerated run.
     touched : function (data, i, rows, work) -> int, optional
         Writes the rows of v that A_i reaches into `rows`, in any order, and returns how
         many, at most `max_rows`; for a v too large to pass over at each update. `work`
         is as `spread` left it.
+    local : bool
+        Whether the functions of block i read no other rows of v than `touched` lists,
+        and `touched` does not look at `work`. Where `curvature` is given, too, threads
+        hold these rows during a step, which makes it exact.
     prepare, spread, curvature : functions, optional
         A fused step, for speed; see `wolfpack.problems.chain`.
     work : function () -> tuple
         Makes scratch memory for one worker.
     quadratic : bool
         Whether g is quadratic: the line search is then in closed form.
+    ridge : float
+        c, where g(v) = c/2 |v|^2 plus a constant; then the run can be accelerated (see
+        `solve`), if there is a `value`. `check` holds it against `slope` and `value`.
+        0: g is another function.
     scale : float
         What `tol` is relative to: about the size of the optimal value.
     constants : function (problem) -> theory.Constants or None, optional
@@ -140,11 +149,13 @@ class Problem:
     minimiser: Callable | None = None
     touched: Callable | None = None
     max_rows: int = 0
+    local: bool = False
     prepare: Callable | None = None
     spread: Callable | None = None
     curvature: Callable | None = None
     work: Callable[[], tuple] = _no_work
     quadratic: bool = True
+    ridge: float = 0.0
     scale: float = 1.0
     constants: Callable[["Problem"], Any] | None = field(default=None, repr=False)
     finish: Callable[[np.ndarray], Any] | None = None
@@ -254,7 +265,7 @@ class Problem:
         loops = self.kernels()
         digest = Fingerprint()
         facts = loops.key, self.fingerprint, self.start, self.max_rows, self.work()
-        digest.add(facts)
+        digest.add((*facts, self.local, self.ridge))
         passed = digest.hexdigest()
         if passed == getattr(self, "_passed", None):
             return

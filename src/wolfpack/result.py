@@ -65,6 +65,8 @@ class TraceRow(NamedTuple):
     seconds: float
     wall_seconds: float
     simulated_seconds: float | None = None  # None unless workers are simulated
+    reach: float = 1.0  # how far v follows a step; 1 unless accelerated
+    n_outer: int = 0  # outer steps so far
 
 
 @dataclass(frozen=True)
@@ -219,6 +221,9 @@ class Result:
         Time spent on updates alone, and in all.
     averaged : bool
         Whether `solution` comes from the averaged iterate (it had the better bound).
+    reach, n_outer : float, int
+        How far v followed a step at the end, 1 where the run was not accelerated, and
+        the outer steps that it made.
     trace : list of TraceRow
         One row a check.
     state : State
@@ -260,6 +265,8 @@ class Result:
     bytes_per_worker: int = 0
     simulated: Simulated | None = None
     traffic: Traffic | None = None
+    reach: float = 1.0
+    n_outer: int = 0
 
     @property
     def converged(self) -> bool:

@@ -15,6 +15,7 @@ from wolfpack.engines.base import Engine
 from wolfpack.engines.serial import Serial
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result
+from wolfpack.run import acceleration
 from wolfpack.run.interrupt import Held, Interrupt
 from wolfpack.run.loop import Run
 from wolfpack.run.options import Options
@@ -30,8 +31,9 @@ def solve(
     engine: Engine | None = None,
     batch_size: int | Literal["auto"] | None = None,
     step: Literal["line", "open-loop", "exact"] | float = "line",
-    sampling: Literal["uniform", "permutation", "gap"] = "uniform",
+    sampling: Literal["uniform", "permutation", "gap", "cyclic"] = "uniform",
     averaging: bool = False,
+    accelerate: bool | Literal["auto"] = "auto",
     tol: float = 1e-3,
     max_epochs: float = 100,
     max_seconds: float | None = None,
@@ -59,12 +61,22 @@ def solve(
         gamma in the paper: an exact line search (jointly over the batch), the paper's
         2 n tau / (tau^2 k + 2 n) clipped to 1, a line search towards the minimiser of
         each block (where the problem has one), or a constant within (0, 1].
-    sampling : "uniform", "permutation" or "gap"
-        How blocks are chosen: at random, by a new order each epoch, or in proportion
-        to their gap when last seen, which costs O(log n) a block.
+    sampling : "uniform", "permutation", "gap" or "cyclic"
+        How blocks are chosen: at random, by a new order each epoch, in proportion to
+        their gap when last seen, which costs O(log n) a block, or from the first to
+        the last and back. "cyclic" draws nothing and reads memory in order. It suits
+        many cheap blocks whose neighbours share rows of v, as in the group fused lasso.
+        With `Threads` each worker sweeps its own range. `Ray`, `Threads` in mode
+        "server" and `Delayed(workers=...)` take "uniform" only.
     averaging : bool
         Keep the weighted average of the iterates too, and certify with the better of
         both bounds. Costs another v in memory, and one more oracle pass a check.
+    accelerate : bool or "auto"
+        Make block steps inside an accelerated proximal outer loop (Catalyst), which
+        needs far fewer passes. It takes a problem with `ridge`, step="line" or "exact",
+        and no averaging. "auto" accelerates where that is so and there are 250 blocks
+        or more, except with `Delayed`. f(x) may then rise between two checks; the
+        certificate is as rigorous. Costs two more v in memory.
     tol : float
         Stop when gap <= tol * problem.scale.
     max_epochs : float
@@ -103,6 +115,9 @@ def solve(
     Wang, Sadhanala, Dai, Neiswanger, Sra, Xing: Parallel and Distributed
     Block-Coordinate Frank-Wolfe Algorithms. ICML 2016, Algorithm 1.
 
+    Lin, Mairal, Harchaoui: Catalyst Acceleration for First-order Convex Optimization:
+    from Theory to Practice. Journal of Machine Learning Research 18, 2018.
+
     Examples
     --------
     >>> import wolfpack
@@ -126,8 +141,8 @@ def solve(
         seed = rng if _is_int(rng) else None
         batch_size = engine.auto_batch_size(problem, seed)
     options = _validate(
-        problem, batch_size, step, sampling, averaging, tol, max_epochs, max_seconds,
-        check_every, engine,
+        problem, batch_size, step, sampling, averaging, accelerate, tol, max_epochs,
+        max_seconds, check_every, engine,
     )  # fmt: skip
     generator = _generator(rng)
     with Held():
@@ -155,6 +170,7 @@ def _validate(
     step,
     sampling,
     averaging,
+    accelerate,
     tol,
     max_epochs,
     max_seconds,
@@ -206,6 +222,9 @@ def _validate(
     options = Options(
         engine.blocks_per_update(asked, n), asked, bool(averaging), sampling, step,
         plan, tol, max_epochs, limit, check_every,
+        acceleration.decide(
+            problem, engine, step, sampling, bool(averaging), accelerate
+        ),
     )  # fmt: skip
     engine.refuse(problem, options)
     return options

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from wolfpack.checks.trial import find_fault
+from wolfpack.checks.point import point_fault
 from wolfpack.files import state_file as _state_file
 from wolfpack.files.npz import (
     FileError,
@@ -29,6 +29,7 @@ from wolfpack.files.state_file import store_of
 from wolfpack.kernels.memory import copy
 from wolfpack.problem import Problem
 from wolfpack.update import sampling
+from wolfpack.update.outer import Outer
 from wolfpack.update.plan import make_progress
 
 # A v that differs from v0 + A x by more than this, relative to their size, does not
@@ -73,6 +74,7 @@ class State:
     sampler: sampling.Sampler
     rng: np.random.Generator
     progress: Any  # a record, see `update.plan.PROGRESS`
+    outer: Outer | None = None  # where the run is accelerated
     from_file: bool = field(default=False, repr=False)  # then it may hold anything
 
     @property
@@ -90,6 +92,8 @@ class State:
         """The memory that the state takes, in bytes, without spare room."""
         arrays = [*store_of(self.offsets).pack(self.blocks).values(), self.shared]
         arrays += [self.average, *self.sampler]
+        if self.outer is not None:
+            arrays += [self.outer.anchor, self.outer.last]
         return sum(array.nbytes for array in arrays)
 
     @classmethod
@@ -115,6 +119,8 @@ class State:
         if not cold:
             _refuse_overflow(problem, exact)
         state.shared[...] = exact
+        if options.accelerate:
+            state.outer = Outer.begin(state.shared)
         return state
 
     @classmethod
@@ -135,7 +141,10 @@ class State:
             )
         packed = store.pack(start.blocks)
         blocks = store.unpack(packed, problem.offsets, options.batch_size)
-        _check_point(problem, blocks, start)
+        same = start.fingerprint == problem.fingerprint
+        wrong = point_fault(problem, blocks, start.from_file, same)
+        if wrong:
+            raise StateError(wrong)
         if start.fingerprint != problem.fingerprint:
             return cls.begin(problem, options, rng, blocks)
         sampler = sampling.create(problem.n_blocks, options.sampling)
@@ -144,6 +153,7 @@ class State:
         average = _average(problem.shared, options.averaging)
         if average.size == start.average.size:
             average = start.average.copy()
+        outer = start.outer
         generator = np.random.Generator(type(start.rng.bit_generator)())
         generator.bit_generator.state = start.rng.bit_generator.state
         state = cls(
@@ -155,9 +165,15 @@ class State:
             sampler=sampler,
             rng=generator,
             progress=start.progress.copy(),
+            outer=outer.copy() if options.accelerate and outer is not None else None,
         )
         if start.from_file:
             state._settle(problem)
+        if options.accelerate and outer is None:
+            state.outer = Outer.begin(state.shared)
+        elif outer is not None and not options.accelerate:  # v was not v0 + A x
+            state.shared[...] = _image(problem, blocks)
+            state.forget_gaps()
         return state
 
     def _settle(self, problem: Problem) -> None:
@@ -170,6 +186,10 @@ class State:
         _refuse_overflow(problem, exact)
         with np.errstate(over="ignore", invalid="ignore"):
             size = norm(exact) + norm(problem.shared)
+            if self.outer is not None:
+                s, z = self.outer.reach, self.outer.anchor
+                exact = s * exact + (1.0 - s) * z
+                size += norm(z)
             if not norm(exact - self.shared) <= MOST_DRIFT * size:
                 self.shared[...] = exact
             mean = self.averaged()
@@ -241,40 +261,6 @@ def _same_blocks(problem: Problem, state: State) -> bool:
     if problem.offsets is None:
         return problem.start.shape == entries.shape
     return np.array_equal(problem.offsets, np.asarray(state.offsets))
-
-
-def _check_point(problem: Problem, blocks: Any, start: State) -> None:
-    """Refuse a point outside the feasible set: a compiled loop would trust it.
-
-    A file may hold anything, and an atom of another problem may not exist in this one.
-    Without a trusted `contains`, the problem's functions try each atom with bounds
-    checking on, which costs a second or two to compile. The entries of a vector are no
-    indices, so any `contains` is enough for vectors.
-    """
-    has_contains, is_vector = problem.contains is not None, problem.offsets is None
-    if start.from_file:
-        trusted = has_contains and (problem.trusted or is_vector)
-    else:
-        same = start.fingerprint == problem.fingerprint
-        trusted = has_contains or is_vector or same
-    if not trusted:
-        _try_atoms(problem, blocks)
-    if problem.contains is None:
-        return
-    bad = problem.kernels().first_outside(problem.data, blocks, problem.n_blocks)
-    if bad >= 0:
-        raise StateError(f"block {bad} of start lies outside its feasible set.")
-
-
-def _try_atoms(problem: Problem, blocks: Any) -> None:
-    if problem.prepare is not None and problem.contains is None:
-        raise StateError(
-            f"the atoms of start cannot be tried: {problem.name} has a fused step and "
-            "no `contains`; give the problem one."
-        )
-    fault = find_fault(problem, blocks)
-    if fault is not None:
-        raise StateError("block {} of start {}.".format(*fault))
 
 
 def _image(problem: Problem, blocks: Any) -> np.ndarray:

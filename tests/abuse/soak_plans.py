@@ -14,7 +14,7 @@ PROBLEMS = ["lasso", "chain", "classes", "simplices", "python", "spy"]
 PLAIN = {"python"}  # which threads refuse
 EXACT = {"lasso"}  # which have a minimiser of each block
 SAME_BITS = {"serial", "batch", "sync"}  # stopped and resumed, or never stopped
-ANY, UNIFORM = ["uniform", "permutation", "gap"], ["uniform"]
+ANY, UNIFORM = ["uniform", "permutation", "gap", "cyclic"], ["uniform"]
 LINE, BOTH = ["line"], ["line", "open-loop"]
 
 

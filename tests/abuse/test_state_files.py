@@ -90,7 +90,7 @@ def case(request, tmp_path_factory):
     problem, files = PROBLEMS[request.param](), {}
     best = wolfpack.solve(problem, tol=1e-5, max_epochs=500, rng=0)
     path = tmp_path_factory.mktemp("states") / "state.npz"
-    for sampling in ("uniform", "permutation", "gap"):
+    for sampling in SAMPLINGS:
         for averaging in (False, True):
             how = {"sampling": sampling, "averaging": averaging}
             wolfpack.solve(problem, max_epochs=2.5, tol=0, rng=0, **how).save(path)
@@ -118,7 +118,8 @@ def assert_sound(problem, bounds, path, **how):
     return result
 
 
-KINDS = [(s, a) for s in ("uniform", "permutation", "gap") for a in (False, True)]
+SAMPLINGS = ("uniform", "permutation", "gap", "cyclic")
+KINDS = [(s, a) for s in SAMPLINGS for a in (False, True)]
 
 
 @bounded
@@ -212,7 +213,17 @@ def with_atom(problem, atom):
 
 def OPTIONS(problem):
     return _validate(
-        problem, 1, "line", "uniform", False, 0.0, 9, None, None, wolfpack.Serial()
+        problem,
+        1,
+        "line",
+        "uniform",
+        False,
+        False,
+        0.0,
+        9,
+        None,
+        None,
+        wolfpack.Serial(),
     )
 
 
@@ -386,7 +397,7 @@ import sys, numpy as np, wolfpack
 from wolfpack.solve import _validate
 Y, _, _ = wolfpack.make_piecewise(n=20000, d=4)
 problem = wolfpack.group_fused_lasso(Y, alpha=0.5)
-options = _validate(problem, 1, "line", "uniform", False, 0.0, 9, None, None,
+options = _validate(problem, 1, "line", "uniform", False, False, 0.0, 9, None, None,
                     wolfpack.Serial())
 state = wolfpack.State.begin(problem, options, np.random.default_rng(0))
 print("go", flush=True)

@@ -24,7 +24,7 @@ from scipy.optimize import nnls
 
 from wolfpack.advice.pilot import Pilot, Way
 from wolfpack.engines.serial import Serial
-from wolfpack.engines.shared_memory import merge, rows
+from wolfpack.engines.shared_memory import local, merge, rows
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads, count_cores
 from wolfpack.problem import Problem
@@ -201,7 +201,7 @@ def _way(engine: Any, problem: Problem) -> Way:
     """Return how the engine moves blocks together."""
     if engine.size == 1:
         return "joint"
-    ways: dict[Any, Way] = {merge: "merge", rows: "direct"}
+    ways: dict[Any, Way] = {merge: "merge", rows: "direct", local: "direct"}
     return ways.get(engine.loops(problem)[0], "joint")
 
 

@@ -17,6 +17,9 @@ from wolfpack.kernels.compile import entry
 from wolfpack.kernels.memory import zeros
 from wolfpack.run.crew import Crew
 from wolfpack.run.interrupt import AllOrNothing
+from wolfpack.update.plan import Plan
+from wolfpack.update.sampling import UNIFORM
+from wolfpack.update.steps import LINE
 from wolfpack.update.visit import find
 
 N_TRIES = 3  # short runs, of which the median counts
@@ -101,6 +104,7 @@ def _run(problem, engine, tau: int, seconds: float) -> Any:
 
     settings = {"tol": 0.0, "max_epochs": math.inf, "check_every": 1e9, "rng": 0}
     settings |= {"batch_size": tau, "max_seconds": seconds / N_TRIES}
+    settings |= {"accelerate": False}
     results = [solve(problem, engine=engine, **settings) for _ in range(N_TRIES)]
     results.sort(key=lambda result: result.seconds / max(result.n_updates, 1))
     return results[N_TRIES // 2]
@@ -110,6 +114,7 @@ def _time_oracle(problem, state, count: int, repeats: int, seconds: float) -> fl
     """Return the seconds of a call while `count` threads go through all blocks."""
     kernels = problem.kernels((sys.modules[__name__],))
     count = count if kernels.compiled else 1
+    plan = Plan(problem.n_blocks, LINE, 0.0, UNIFORM, False)
 
     def call(_: int) -> float:
         work, atom = problem.work(), zeros(problem.atom_size, problem.start.dtype)
@@ -119,7 +124,7 @@ def _time_oracle(problem, state, count: int, repeats: int, seconds: float) -> fl
             begin = time.perf_counter()
             kernels.call_oracles(
                 problem.data, state.shared, state.blocks, problem.n_blocks, atom, work,
-                repeats,
+                plan, repeats,
             )  # fmt: skip
             spent.append(time.perf_counter() - begin)
         return statistics.median(spent[1:])
@@ -130,7 +135,7 @@ def _time_oracle(problem, state, count: int, repeats: int, seconds: float) -> fl
 
 
 @entry
-def call_oracles(data, shared, blocks, n_blocks, atom, work, repeats):
+def call_oracles(data, shared, blocks, n_blocks, atom, work, plan, repeats):
     """Solve every block `repeats` times, to see how long that takes."""
     for i in range(n_blocks):
-        find(data, shared, blocks, i, atom, work, False, repeats)
+        find(data, shared, blocks, i, atom, work, plan, repeats)

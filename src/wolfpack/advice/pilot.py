@@ -63,8 +63,8 @@ class Pilot:
         self, engine: Engine, batch_size: int, sampling: str = "uniform"
     ) -> Options:
         return _validate(
-            self.problem, batch_size, "line", sampling, False, 0.0, np.inf, None, None,
-            engine,
+            self.problem, batch_size, "line", sampling, False, False, 0.0, np.inf, None,
+            None, engine,
         )  # fmt: skip
 
     def walk(self, seconds: float) -> list[Point]:

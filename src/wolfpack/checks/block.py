@@ -71,13 +71,15 @@ class BlockCheck:
                 f"oracle is no minimiser on block {i}: its atom scores {least:.6g}, "
                 f"the start {other:.6g}, which is lower. Is a sign the wrong way?"
             )
+        if problem.local and problem.touched is not None:
+            self.stays_in_its_rows(v, atom, least)
         self.line(v, atom, point)
         if problem.offsets is None:
             self.difference(v, atom, point)
         if problem.curvature is not None or problem.prepare is not None:
             self.fused(v, atom, other - score)
         if problem.minimiser is not None:
-            self.call("minimiser", data, v, i, point, problem.work())
+            self.call("minimiser", data, v, i, point, problem.work(), 1.0)
             self.member(point, "minimiser")
 
     def line(self, v: np.ndarray, atom: np.ndarray, point: np.ndarray) -> None:
@@ -186,6 +188,22 @@ class BlockCheck:
                     f"touched leaves out rows that add wrote, block {i}."
                 )
         return out, linear
+
+    def stays_in_its_rows(self, v: np.ndarray, atom: np.ndarray, least: float) -> None:
+        """Call the oracle again at a v that differs in the rows it must not read."""
+        problem, data, i = self.problem, self.problem.data, self.i
+        listed = np.zeros(problem.max_rows, np.int64)
+        count = int(self.number("touched", data, i, listed, problem.work()))
+        noise = np.random.default_rng(i).standard_normal(v.shape)
+        other = (v + (1.0 + np.abs(v)) * noise).astype(v.dtype)
+        other[listed[:count]] = v[listed[:count]]
+        again = problem.scratch_atom(i)
+        found = self.number("oracle", data, other, i, again, problem.work())
+        if found != least or not np.array_equal(again, atom):
+            raise ProblemError(
+                f"local=True, but oracle on block {i} reads rows of shared that "
+                "touched does not list; use local=False."
+            )
 
     def rows(self) -> np.ndarray:
         """Return the rows of v that the block reaches, where the problem says.

@@ -42,6 +42,7 @@ def check(problem: Problem) -> None:
     v = _start(problem, functions).astype(problem.shared.dtype)
     for block in blocks:
         block.check(v)
+    _check_ridge(problem, functions, v)
 
 
 def _choose_blocks(problem: Problem) -> list[int]:
@@ -74,6 +75,31 @@ def _start(problem: Problem, functions: dict[str, Callable]) -> np.ndarray:
     if not np.isfinite(v).all():
         raise ProblemError("add wrote NaN or infinity for the start of some block.")
     return v
+
+
+def _check_ridge(problem: Problem, functions: dict[str, Callable], v: np.ndarray):
+    """Hold `ridge` against `slope` and `value`: g(v) = c/2 |v|^2 plus a constant."""
+    c, data = problem.ridge, problem.data
+    if not (is_number(c) and 0.0 <= c < np.inf):
+        raise ProblemError(f"ridge must be a number >= 0, but is {c!r}.")
+    if c == 0.0:
+        return
+    here = v + np.random.default_rng(0).normal(size=v.shape).astype(v.dtype)
+    rows, square = np.arange(len(v)), float(np.square(here, dtype=np.float64).sum())
+    slope = float(functions["slope"](data, here, here, rows, 0.0))
+    found = {"slope": (slope, c * square)}
+    if problem.value is not None:
+        start = float(np.square(v, dtype=np.float64).sum())
+        rise = functions["value"](data, here) - functions["value"](data, v)
+        found["value"] = float(rise), 0.5 * c * (square - start)
+    noise = 1e-4 if v.dtype == np.float32 else 1e-8
+    for name, (given, needed) in found.items():
+        if not abs(given - needed) <= noise * (abs(given) + abs(needed)):
+            raise ProblemError(
+                f"ridge is {c:g}, so g(v) is {c:g}/2 |v|^2, but {name} does not fit "
+                f"that: {given:.8g} instead of {needed:.8g}. Set ridge=0 if g is "
+                "another function."
+            )
 
 
 def check_scale(problem: Problem) -> None:

@@ -3,7 +3,6 @@
 import json
 import signal
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from wolfpack.cli.console import INTERRUPTED, fail, plain_errors
-from wolfpack.cli.options import check_targets, read_folds, read_step
+from wolfpack.cli.options import (
+    Engine,
+    Mode,
+    Sampling,
+    check_targets,
+    read_folds,
+    read_step,
+)
 
 app = typer.Typer(
     help="Block-coordinate Frank-Wolfe: train, certify, predict.",
@@ -33,8 +39,10 @@ HELP = {
     "mode": "threads: how they work together. Default: merge.",
     "workers": "Workers, T. Default: all cores; serial has 1.",
     "batch": "Blocks an update, tau. Default: what the engine finds best.",
-    "sampling": "Choice of blocks. Default: uniform; signals permutation.",
+    "sampling": "Choice of blocks. Default: gap, or what the engine can do; signals "
+    "cyclic.",
     "avg": "Keep the average too.",
+    "accelerate": "An accelerated outer loop. Default: where it is possible.",
     "plot": "Draw convergence (chains) or the signal here.",
     "json": "JSON lines: one a check, and the report.",
     "samples": "Blocks and pairs to sample. Default: by the size of v, 8 to 1000.",
@@ -43,31 +51,6 @@ HELP = {
     "out": "Where CSV, JSON, pictures and the report go.",
     "goal": "Relative duality gap that Theorem 1 speaks of. Default: as in `fit`.",
 }
-
-
-class Engine(StrEnum):
-    """Who runs the updates."""
-
-    serial = "serial"
-    threads = "threads"
-    sync = "sync"
-    ray = "ray"
-
-
-class Mode(StrEnum):
-    """How threads put their work together."""
-
-    merge = "merge"
-    server = "server"
-    lock_free = "lock-free"
-
-
-class Sampling(StrEnum):
-    """How blocks are chosen."""
-
-    uniform = "uniform"
-    permutation = "permutation"
-    gap = "gap"
 
 
 def _show_version(wanted: bool) -> None:
@@ -103,6 +86,10 @@ def fit(
     step: Annotated[str, typer.Option(help=HELP["step"])] = "",
     sampling: Annotated[Sampling | None, typer.Option(help=HELP["sampling"])] = None,
     averaging: Annotated[bool, typer.Option("--averaging", help=HELP["avg"])] = False,
+    accelerate: Annotated[
+        bool | None,
+        typer.Option("--accelerate/--no-accelerate", help=HELP["accelerate"]),
+    ] = None,
     max_epochs: Annotated[int, typer.Option(min=1, help="Most passes.")] = 100_000,
     max_seconds: Annotated[float | None, typer.Option(help="Most time.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
@@ -126,6 +113,7 @@ def fit(
         "step": read_step(step),
         "sampling": sampling.value if sampling else None,
         "averaging": averaging,
+        "accelerate": accelerate,
         "max_iter": max_epochs,
         "max_seconds": max_seconds,
         "random_state": seed,

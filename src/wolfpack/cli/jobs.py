@@ -65,6 +65,12 @@ def make_engine(
     return Sync(workers) if name == "sync" else Serial()
 
 
+def _forced(engine: Any) -> dict[str, Any]:
+    """Return the sampling of an engine that knows only one."""
+    is_uniform = isinstance(engine, Ray) or getattr(engine, "mode", None) == "server"
+    return {"sampling": "uniform"} if is_uniform else {}
+
+
 def _other_folds(folds: list[int] | None) -> datasets.Sequences | None:
     others = sorted(set(range(10)) - set(folds or range(10)))
     return datasets.load_ocr(others) if others else None
@@ -107,6 +113,11 @@ def _read_sequences(path: Path) -> Labelled:
         raise ValueError(f"{path}: X has {len(X)} positions and y has {len(y)}.")
     cuts = offsets[1:-1]
     return Labelled(np.split(X, cuts), None if y is None else np.split(y, cuts))
+
+
+def _outer_steps(report: dict[str, Any]) -> str:
+    count = report["n_outer"]
+    return f", {count} outer step{'' if count == 1 else 's'}" if count else ""
 
 
 class _Job(ABC):
@@ -161,8 +172,8 @@ class _Job(ABC):
             f"{report['status']}: {report['reason']}\n"
             f"The best objective lies between {report['dual']:.8f} and "
             f"{report['primal']:.8f} (gap {report['gap']:.2e}), certified after "
-            f"{report['epoch']:.0f} passes and {report['wall_seconds']:.1f} s."
-            + self._team(report)
+            f"{report['epoch']:.0f} passes{_outer_steps(report)} and "
+            f"{report['wall_seconds']:.1f} s." + self._team(report)
         )
 
     def _team(self, report: dict[str, Any]) -> str:
@@ -212,7 +223,7 @@ class ChainJob(_Job):
         self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None
     ) -> dict[str, Any]:
         """Train; return the report."""
-        self.model = ChainSSVM(**{"sampling": "uniform", **options})
+        self.model = ChainSSVM(**{**_forced(engine), **options})
         report = self._watch((self.train.X, self.train.y), as_json, quiet, engine)
         report["train_score"] = self.model.score(self.train.X, self.train.y)
         if self.test is not None:
@@ -263,11 +274,9 @@ class SignalJob(_Job):
         self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None
     ) -> dict[str, Any]:
         """Recover the signal; return the report."""
-        if getattr(engine, "mode", None) == "server":  # it draws uniformly only
-            options = {"sampling": "uniform", **options}
         if isinstance(engine, Ray):  # its workers lack x_(i), which "exact" needs
-            options = {"sampling": "uniform", "step": "line", **options}
-        self.model = GroupFusedLasso(**options)
+            options = {"step": "line", **options}
+        self.model = GroupFusedLasso(**{**_forced(engine), **options})
         report = self._watch((self.noisy,), as_json, quiet, engine)
         report["change_points"] = self.model.change_points_.tolist()
         return report

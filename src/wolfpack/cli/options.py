@@ -1,10 +1,37 @@
 """Options of the command line that are read, or refused, before any work begins."""
 
 import tempfile
+from enum import StrEnum
 from pathlib import Path
 
 from wolfpack.cli.console import fail
 from wolfpack.update.steps import RULES
+
+
+class Engine(StrEnum):
+    """Who runs the updates."""
+
+    serial = "serial"
+    threads = "threads"
+    sync = "sync"
+    ray = "ray"
+
+
+class Mode(StrEnum):
+    """How threads put their work together."""
+
+    merge = "merge"
+    server = "server"
+    lock_free = "lock-free"
+
+
+class Sampling(StrEnum):
+    """How blocks are chosen."""
+
+    uniform = "uniform"
+    permutation = "permutation"
+    gap = "gap"
+    cyclic = "cyclic"
 
 
 def read_step(text: str) -> str | float | None:

@@ -56,7 +56,7 @@ class Report:
             problem, n_samples=count, confidence=confidence, rng=seed
         )
         with AllOrNothing():
-            first = solve(problem, max_epochs=0, tol=0, rng=seed)
+            first = solve(problem, accelerate=False, max_epochs=0, tol=0, rng=seed)
         advice = suggest_batch_size(problem, workers, rng=seed)
         return cls(problem, constants, advice, count, tol, first.gap)
 

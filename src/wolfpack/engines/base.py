@@ -15,11 +15,14 @@ members below and by nothing else, in this order:
     session.close()                             always, whatever was raised before
 
 What a session moves is `run.state`: x in `blocks`, as `problem.store` keeps it, and
-v in `shared`, which always fits x. It draws blocks with `sampler` and `rng`, counts
-every update and every oracle call, and notes the block that it is at, so that an error
-can name it. It may also use
+v in `shared`, which always fits x: v = v0 + A x, or, where the run is accelerated,
+v = s (v0 + A x) + (1 - s) z with s = `run.plan.reach` (`update.outer`). It draws blocks
+with `sampler` and `rng`, counts every update and every oracle call, and notes the block
+that it is at, so that an error can name it. It may also use
 
     run.problem, run.options
+    run.plan             how to step; see `update.plan`. Read it anew in each `advance`:
+                         outer steps, which the run makes between two, change its reach
     run.kernels          the loops, compiled for the problem, or in plain Python
     run.work             scratch memory for one thread of them
     run.crew             threads, `size` of them
@@ -31,6 +34,11 @@ can name it. It may also use
     run.is_interrupted   whether Ctrl-C was pressed
     run.fail(error)      raises `error` when `advance` is back, as no fault of the
                          problem; what `advance` raises itself is taken for one
+
+The kernels of `update` take the plan and heed `plan.reach`, s: a step moves v by
+s gamma A d, and its curvature is s times that of a plain step. An engine whose loops
+pass the plan on to them, or do the same themselves, sets `acceleration = "always"`;
+otherwise its runs are plain.
 
 To add an engine, subclass both classes, and add a row to the matrix of `test_engines`.
 `serial` is the simplest example, `test_engine_contract` has one in plain Python.
@@ -72,6 +80,8 @@ class Session(ABC):
     patience: float = 0.0
     # The pass at which x last fell back to a checkpoint: gains before it do not count.
     restarted_at: float = -1.0
+    # Whether it makes the outer steps of an accelerated run itself.
+    accelerates_itself: bool = False
     # Whether the block of an error in `advance` is the one that failed. Otherwise the
     # run looks for it, because blocks that move together share a line search.
     names_the_block: bool = False
@@ -124,6 +134,9 @@ class Engine(ABC):
     reproducible: bool = False
     # The threads that the run may use.
     size: int = 1
+    # Whether `accelerate="auto"` may accelerate its runs: "always"; "asked": only with
+    # `accelerate=True`; "never": its loops do not know `plan.reach`.
+    acceleration: str = "never"
 
     def loops(self, problem: "Problem") -> tuple[ModuleType, ...]:
         """Return the modules with the compiled loops that a session calls."""

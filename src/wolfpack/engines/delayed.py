@@ -70,6 +70,7 @@ class Delayed(Engine):
     workers: Workers | None = None
 
     reproducible = True
+    acceleration = "asked"  # it is for experiments with the paper's steps
 
     def __post_init__(self) -> None:
         """Refuse what cannot be simulated."""
@@ -97,10 +98,11 @@ class Delayed(Engine):
 
     def refuse(self, problem, options) -> None:
         """Raise if this problem cannot be solved this way."""
-        if options.sampling != "uniform":
+        sweeps = options.sampling == "cyclic" and self.workers is None
+        if options.sampling != "uniform" and not sweeps:
             raise ValueError(
                 "Delayed draws uniformly, as the paper does; use sampling='uniform', "
-                f"not {options.sampling!r}."
+                f"not {options.sampling!r}, or 'cyclic' with a delay."
             )
 
     def session(self, problem, options) -> "LateSession | SimulatedSession":
@@ -114,7 +116,7 @@ class LateSession(Session):
     """Updates whose delays are drawn."""
 
     def __init__(self, problem, options, delays: Delays) -> None:
-        self.delays, self.plan = delays, options.plan
+        self.delays = delays
         self.in_flight = options.batch_size
         self.patience = 4.0 * delays.mean * options.batch_size / problem.n_blocks
         self.inbox = Inbox.create(problem, options.batch_size)
@@ -148,7 +150,7 @@ class LateSession(Session):
     def _choose(self, run, size: int) -> np.ndarray:
         """Draw `size` blocks, those of one update all different."""
         state, chosen = run.state, zeros(size, np.int64)
-        run.kernels.choose(self.plan, state.sampler, state.rng, self.in_flight, chosen)
+        run.kernels.choose(run.plan, state.sampler, state.rng, self.in_flight, chosen)
         return chosen
 
     def _run_late(self, run, until: int) -> int:
@@ -157,7 +159,7 @@ class LateSession(Session):
             return run.kernels.run_late(
                 run.problem.data, state.shared, state.blocks, state.average,
                 self.backlog, self.inbox, state.progress, self.tallies[0], run.work,
-                self.plan, float(self.delays.maximum), until,
+                run.plan, float(self.delays.maximum), until,
             )  # fmt: skip
         finally:
             state.progress.at = self.tallies[0].at
@@ -171,7 +173,7 @@ class SimulatedSession(Session):
     """Workers on a simulated clock."""
 
     def __init__(self, problem, options, workers: Workers) -> None:
-        self.workers, self.plan = workers, options.plan
+        self.workers = workers
         self.in_flight = options.batch_size
         queue = workers.queue or queue_size(workers.size, options.batch_size)
         self.cluster = simulation.Cluster.create(problem, workers, queue)
@@ -198,7 +200,7 @@ class SimulatedSession(Session):
             ended = run.kernels.simulate(
                 run.problem.data, state.shared, state.blocks, state.average,
                 self.cluster, self.costs, self.inbox, state.rng, state.progress,
-                self.tallies[0], run.work, self.plan, state.n_oracle_calls + calls,
+                self.tallies[0], run.work, run.plan, state.n_oracle_calls + calls,
             )  # fmt: skip
         finally:
             state.progress.at = self.tallies[0].at

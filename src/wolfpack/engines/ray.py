@@ -64,6 +64,7 @@ class Ray(Engine):
     checkpoint_seconds: float = 5.0
 
     reproducible = False
+    acceleration = "always"
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""

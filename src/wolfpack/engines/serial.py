@@ -16,7 +16,7 @@ from types import ModuleType
 from wolfpack.engines.base import Engine, Session
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.compile import entry
-from wolfpack.kernels.slots import HAS_CURVATURE, has_room
+from wolfpack.kernels.slots import has_room
 from wolfpack.update.batch import Batch, note_gaps, step_alone, step_together
 from wolfpack.update.direction import lay_out
 from wolfpack.update.plan import Exit
@@ -37,6 +37,7 @@ class Serial(Engine):
     """
 
     reproducible = True
+    acceleration = "always"
 
     def loops(self, problem) -> tuple[ModuleType, ...]:
         """Return this module: its loop is below."""
@@ -52,8 +53,10 @@ class SerialSession(Session):
 
     def __init__(self, problem, options) -> None:
         self.in_flight = options.batch_size
-        is_alone = options.batch_size == 1 and problem.curvature is not None
+        searches = options.plan.rule == LINE and problem.curvature is None
+        is_alone = options.batch_size == 1 and not searches
         self.batch = Batch.create(problem, options.batch_size, is_alone)
+        self.direction = None if is_alone else self.batch.direction
 
     def warm_up(self, run) -> None:
         """Make no update, which compiles the loop."""
@@ -61,8 +64,8 @@ class SerialSession(Session):
 
     def advance(self, run, calls: int) -> Exit:
         """Make updates for `calls` oracle calls; return why it ended."""
-        state, options = run.state, run.options
-        until = state.n_updates + calls // options.batch_size
+        state = run.state
+        until = state.n_updates + calls // self.in_flight
         ended = run.kernels.run(
             run.problem.data,
             state.shared,
@@ -72,8 +75,9 @@ class SerialSession(Session):
             state.rng,
             state.progress,
             self.batch,
+            self.direction,
             run.work,
-            options.plan,
+            run.plan,
             until,
         )
         return Exit(ended)
@@ -85,34 +89,58 @@ class SerialSession(Session):
 
 @entry
 def run(
-    data, shared, blocks, average, sampler, rng, progress, batch, work, plan, until
+    data,
+    shared,
+    blocks,
+    average,
+    sampler,
+    rng,
+    progress,
+    batch,
+    direction,
+    work,
+    plan,
+    until,
 ):
-    """Update until `progress.updates` is `until`; return why it ended."""
+    """Update until `progress.updates` is `until`; return why it ended.
+
+    `direction` is that of `batch`, or None where one block moves at a time. The type of
+    None is known to Numba, which then compiles the branches of single blocks alone.
+    """
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     average, sampler = borrow(average), borrow(sampler)
     batch, work = borrow(batch), borrow(work)
     chosen, tau = batch.chosen, batch.chosen.size
-    is_alone = tau == 1 and (HAS_CURVATURE or plan.rule != LINE)
     while progress.updates < until:
         if not has_room(blocks, tau):
             return Exit.GROW
         k = progress.updates
         n_rows = 0
         linear = 0.0
-        draw(plan.sampling, sampler, rng, chosen)  # c. choose S
+        draw(plan, sampler, rng, chosen)  # c. choose S
         for j in range(tau):
             progress.at = i = chosen[j]
             progress.calls += 1
             atom, batch.gaps[j], ended = visit(  # d. s_(i)
-                data, shared, blocks, i, batch.atoms[j], work, plan.exact, 1
+                data, shared, blocks, i, batch.atoms[j], work, plan, 1
             )
             if ended != Exit.DONE:
                 return ended
-            if not is_alone:  # e. and 1. gather {i, s_(i)}
+            if direction is not None:  # e. and 1. gather {i, s_(i)}
                 linear, n_rows = lay_out(
-                    data, blocks, i, atom, 1.0, batch.direction, linear, n_rows, k, work
+                    data,
+                    blocks,
+                    i,
+                    atom,
+                    plan.reach,
+                    batch.direction,
+                    linear,
+                    n_rows,
+                    k,
+                    work,
                 )
-        if is_alone:  # 2. gamma; 3. x and v, where every worker reads it (line 4)
+        # 2. gamma; 3. x and v, where every worker reads it (line 4)
+        if direction is None:
             gamma = step_alone(
                 data, shared, blocks, average, i, atom, batch.gaps[0], plan, k, work
             )

@@ -52,6 +52,7 @@ class Sync(Engine):
     return_probability: float | Sequence[float] = 1.0
 
     reproducible = True
+    acceleration = "always"
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""

@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import Literal
 
 from wolfpack.engines.base import Engine
-from wolfpack.engines.shared_memory import merge, ring, rows, worker
+from wolfpack.engines.shared_memory import local, merge, ring, rows
+from wolfpack.engines.shared_memory.choice import COMBS, RANGES
 from wolfpack.engines.shared_memory.team import TeamSession, validate_play
 from wolfpack.engines.shared_memory.tuning import SIZES, Tuner
 from wolfpack.kernels.memory import zeros
@@ -42,11 +43,11 @@ class Threads(Engine):
     mode : "merge", "server" or "lock-free"
         "merge": each worker steps on blocks of its own, and merges with one exact line
         search, so f never rises. Where blocks touch few rows of v, it writes into v
-        directly, and two steps at the same moment may raise f a little; so may two
-        merges into a v of more than 32 kB. "server": Algorithm 2, one more thread
-        gathers minibatches. "lock-free": Algorithm 3, every step adds to v atomically;
-        where v is dense it is slow (OCR: 16 threads make fewer steps a second than
-        `Serial`).
+        directly, and two steps at the same moment may raise f a little, unless they
+        read these rows alone; so may two merges into a v of more than 32 kB. "server":
+        Algorithm 2, one more thread gathers minibatches. "lock-free": Algorithm 3,
+        every step adds to v atomically; where v is dense it is slow (OCR: 16 threads
+        make fewer steps a second than `Serial`).
     oracle_repeats : (int, int)
         Play a hard oracle: solve each subproblem m times, m uniform in this range.
     return_probability : float or one a worker
@@ -82,6 +83,7 @@ class Threads(Engine):
     line_search: Literal["server", "workers"] = "server"
 
     reproducible = False
+    acceleration = "always"
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
@@ -106,13 +108,15 @@ class Threads(Engine):
 
     def loops(self, problem) -> tuple[ModuleType, ...]:
         """Return the module of the loop that this mode runs."""
-        if self.mode == "server":
-            return (ring,)
-        return (merge,) if self._merges(problem) else (rows,)
+        return (self._loop(problem),)
 
-    def _merges(self, problem) -> bool:
-        """Return whether workers have a private v each."""
-        return self.mode == "merge" and problem.touched is None
+    def _loop(self, problem) -> ModuleType:
+        if self.mode == "server":
+            return ring
+        if self.mode == "merge" and problem.touched is None:
+            return merge
+        is_local = self.mode == "merge" and local.serves(problem)
+        return local if is_local else rows
 
     def blocks_per_update(self, asked: int | None, n_blocks: int) -> int:
         """Return the blocks of one update."""
@@ -159,11 +163,9 @@ class Threads(Engine):
 
     def session(self, problem, options) -> TeamSession:
         """Return the memory of all workers."""
-        if self.mode == "server":
-            return RingSession(problem, options, self)
-        if self._merges(problem):
-            return MergeSession(problem, options, self)
-        return RowsSession(problem, options, self)
+        makes = {ring: RingSession, merge: MergeSession, rows: RowsSession}
+        makes[local] = local.LocalSession
+        return makes[self._loop(problem)](problem, options, self)
 
 
 def queue_size(n_workers: int, tau: int) -> int:
@@ -186,7 +188,7 @@ class MergeSession(TeamSession):
         n_workers = min(engine.size, n if asked is None else asked)
         super().__init__(problem, options, engine, n_workers)
         most = n // self.n_workers
-        self.tuner, self.parts = None, worker.COMBS
+        self.tuner, self.parts = None, COMBS
         self._made = self._spent = 0.0  # calls and seconds since the tuner last learned
         if asked is not None:
             self.batch = asked // self.n_workers
@@ -211,8 +213,9 @@ class MergeSession(TeamSession):
             self._blocks = run.state.blocks
             self._draft = self.store.make_draft(self._blocks)
         if self.tuner is not None and self.tuner.is_new:
-            cheap = FIRST_SECONDS * run.certifier.rate
-            self.tuner.start(min(cheap, FIRST_IN_FLIGHT // self.n_workers))
+            first = FIRST_IN_FLIGHT // self.n_workers
+            cheap = FIRST_SECONDS * run.certifier.rate  # no check has timed it at first
+            self.tuner.start(first if self.plan.reach < 1.0 else min(cheap, first))
             self.batch = self.tuner.batch
 
     def advance(self, run, calls: int) -> Exit:
@@ -247,7 +250,7 @@ class RowsSession(TeamSession):
         super().__init__(problem, options, engine, min(engine.size, problem.n_blocks))
         self.memories = [rows.RowsMemory.create(problem) for _ in range(self.n_workers)]
         if engine.mode == "merge":  # Algorithm 3 draws from all blocks, without locks
-            self.parts = worker.RANGES
+            self.parts = RANGES
             self.lock_parts(len(problem.shared))
 
     def run_worker(self, run, t: int, task) -> None:

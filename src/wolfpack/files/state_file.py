@@ -11,6 +11,7 @@ import numpy as np
 
 from wolfpack.files.npz import read_text
 from wolfpack.update import atoms, sampling, vectors
+from wolfpack.update.outer import OUTER, Outer
 from wolfpack.update.plan import make_progress
 
 FORMAT = "wolfpack state 1"
@@ -24,6 +25,7 @@ NAMES = (
     *("format", "fingerprint", "rng", "counts", "sums", *_OWN),
     *(f"sampler_{name}" for name in sampling.Sampler._fields),
     *(f"block_{name}" for names in _BLOCKS.values() for name in names),
+    *("outer_anchor", "outer_last", "outer_numbers"),
 )
 
 
@@ -47,6 +49,10 @@ def to_arrays(state: Any) -> dict[str, Any]:
         arrays[f"sampler_{name}"] = array
     for name, array in store_of(state.offsets).pack(state.blocks).items():
         arrays[f"block_{name}"] = array
+    if state.outer is not None:
+        numbers = state.outer.numbers
+        arrays["outer_anchor"], arrays["outer_last"] = state.outer[:2]
+        arrays["outer_numbers"] = np.array([float(one) for one in numbers.item()])
     return arrays
 
 
@@ -66,6 +72,7 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         raise ValueError("its sampler does not fit its blocks")
     progress = _read_progress(read["counts"], read["sums"], n)
     _check_v(read["shared"], read["average"])
+    outer = _read_outer(read, progress) if "outer_numbers" in arrays else None
     return {
         "fingerprint": read_text(read["fingerprint"]),
         "offsets": offsets,
@@ -75,6 +82,7 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         "sampler": sampler,
         "rng": sampling.unpack_rng(read_text(read["rng"])),
         "progress": progress,
+        "outer": outer,
     }
 
 
@@ -109,6 +117,26 @@ def _read_progress(counts: np.ndarray, sums: np.ndarray, n: int) -> Any:
     if not np.isfinite(sums).all() or progress.gaps_seen < 0:
         raise ValueError("its sums of gaps cannot be true")
     return progress
+
+
+def _read_outer(read: "_Arrays", progress: Any) -> Outer:
+    vectors, numbers = (read["outer_anchor"], read["outer_last"]), read["outer_numbers"]
+    for array in vectors:
+        if (array.dtype, array.shape) != (read["shared"].dtype, read["shared"].shape):
+            raise ValueError("its outer loop has another shape than its v")
+        _refuse_endless("outer loop", array)
+    if (numbers.dtype, numbers.shape) != (np.float64, (len(OUTER.names or ()),)):
+        raise ValueError("its outer loop does not have the numbers that it needs")
+    outer = Outer.begin(read["shared"])._replace(anchor=vectors[0], last=vectors[1])
+    record, named = outer.numbers, dict(zip(OUTER.names or (), numbers, strict=True))
+    inner = named["inner"]  # infinite before the first outer step
+    counts = [named[name] for name in ("steps", "calls", "rebuilt")]
+    is_sound = 0.0 < named["reach"] <= 1.0 <= named["bias"] < MOST and inner >= 0.0
+    if not (is_sound and min(counts) >= 0 and max(counts) <= progress.calls):
+        raise ValueError("the numbers of its outer loop cannot be true")
+    for name, number in named.items():
+        record[name] = number
+    return outer
 
 
 def _check_v(shared: np.ndarray, average: np.ndarray) -> None:

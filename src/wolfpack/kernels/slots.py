@@ -43,7 +43,7 @@ def contains(data, i, atom) -> Any:
     """Return whether `atom` is a point of M_i."""
 
 
-def minimiser(data, shared, i, atom, work) -> Any:
+def minimiser(data, shared, i, atom, work, reach) -> Any:
     """Replace `atom`, which holds x_(i), by the minimiser of f over block i."""
 
 

@@ -73,9 +73,9 @@ def contains(data, i, atom):
 
 
 @jit
-def minimiser(data, shared, i, atom, work):
+def minimiser(data, shared, i, atom, work, reach):
     """Project x_(i) + lambda (W x + loss) / (q |x|^2) to the simplex."""
-    bend = data.share[i] / data.alpha * data.gram[i]
+    bend = reach * data.share[i] / data.alpha * data.gram[i]
     if not bend > 0.0:  # f is linear over the block, so a corner is a minimiser
         oracle(data, shared, i, atom, work)
         return

@@ -147,6 +147,7 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         touched=kernels.touched if sparse else None,
         max_rows=int(per_block.max()) + data.n_labels,
         work=lambda: make_work(data),
+        ridge=data.alpha,
         scale=scale,
         constants=constants,
         finish=lambda shared: unpack_weights(shared, n_features, data.n_labels),

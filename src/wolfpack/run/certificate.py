@@ -41,6 +41,8 @@ class Certificate(NamedTuple):
 class Certifier:
     """Certifies the iterates of one run."""
 
+    is_exact = True  # whether the last certificate was computed from x
+
     def __init__(
         self,
         problem: Problem,
@@ -96,8 +98,13 @@ class Certifier:
         n = self.problem.n_blocks
         return t * n // size, (t + 1) * n // size
 
-    def certify(self, state: State, stop: Callable[[], bool]) -> Certificate | None:
-        """Bound f(x) - f* for the x of `state`; None if `stop()` ended the pass."""
+    def certify(
+        self, state: State, stop: Callable[[], bool], is_last: bool = True
+    ) -> Certificate | None:
+        """Bound f(x) - f* for the x of `state`; None if `stop()` ended the pass.
+
+        `is_last` may make an accelerated run's certificate more exact, and its v too.
+        """
         begin = time.perf_counter()
         exact, linear = self.rebuild(state)
         shared = exact.astype(state.shared.dtype, copy=False)
@@ -110,12 +117,8 @@ class Certifier:
         value, inner, least, size = found
         objective, gap = value + linear, inner + linear - least
         self._refuse_negative(state, gap, size + abs(linear))
-        if math.isfinite(norm) and not math.isfinite(gap):
-            self._refuse(
-                state,
-                f"the gap is {gap}, and v is finite: the numbers that the oracle or "
-                "slope returned are too large to be added; scale the problem down.",
-            )
+        if math.isfinite(norm):
+            self._refuse_endless(state, gap)
         best, averaged = exact, False
         mean = state.averaged()
         if mean is not None:
@@ -158,17 +161,24 @@ class Certifier:
 
     def _pass(self, state, shared, exact, stop, gaps) -> tuple[float, ...] | None:
         """Return g(v), <grad g(v), v - v0>, the oracle's sum, and their size."""
+        least = self._least(state, shared, exact, stop, gaps)
+        if least is None:
+            return None
+        inner, whole = self._inner_products(state, exact)
+        size = abs(inner) + abs(least) + 1e-3 * abs(whole)
+        return self.evaluate(exact), inner, least, size
+
+    def _least(self, state, shared, exact, stop, gaps) -> float | None:
+        """Return the oracle's sum over all blocks; None if `stop()` ended the pass."""
         before = np.linalg.norm(shared)
         least = self.oracle_sum(state, exact, stop)
         if least is None or math.isnan(least):  # a pass here finds the block
             least = self._sum_here(state, shared, exact, stop, gaps)
-        if least is None:
-            return None
-        if math.isfinite(before) and np.linalg.norm(shared) != before:
+        if least is None or not math.isfinite(before):
+            return least
+        if np.linalg.norm(shared) != before:
             self._refuse(state, "v has changed in a full pass: an oracle only reads v.")
-        inner, whole = self._inner_products(state, exact)
-        size = abs(inner) + abs(least) + 1e-3 * abs(whole)
-        return self.evaluate(exact), inner, least, size
+        return least
 
     def _sum_here(self, state, shared, exact, stop, gaps) -> float | None:
         """Return the oracle's sum over all blocks, by all threads."""
@@ -228,6 +238,14 @@ class Certifier:
                 state,
                 f"the gap is {gap:.3g}, and no minimiser gives a negative one: the "
                 "oracle misses its minimum on some block.",
+            )
+
+    def _refuse_endless(self, state: State, gap: float) -> None:
+        if not math.isfinite(gap):
+            self._refuse(
+                state,
+                f"the gap is {gap}, and v is finite: the numbers that the oracle or "
+                "slope returned are too large to be added; scale the problem down.",
             )
 
     def guard(self, state: State, t: int, kernel: Callable, *args: Any) -> Any:

@@ -56,7 +56,10 @@ def _restore(run: "Run") -> None:
     exact = problem.shared.astype(np.float64)
     with contextlib.suppress(Exception):
         run.kernels.rebuild(problem.data, state.blocks, 0, problem.n_blocks, exact)
-        state.shared[...] = exact
+        if state.outer is not None:
+            state.outer.mix(exact, state.shared)
+        else:
+            state.shared[...] = exact
 
 
 def _blame(run: "Run") -> None:

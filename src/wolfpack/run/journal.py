@@ -24,22 +24,49 @@ class Journal:
         self._best_v: np.ndarray = run.state.shared  # gave the last lower bound
         self._averaged = False
         self._estimate = math.nan
+        self._gaps = math.nan
         self._told = time.perf_counter()
 
     # The trace and the estimate.
 
-    def estimate(self) -> float:
-        """Return the gap estimated from the last block gaps, without oracle calls."""
+    def sum_gaps(self) -> float:
+        """Return the sum of all block gaps, estimated from those seen last."""
         run, state = self.run, self.run.state
         progress, gaps = state.progress, state.sampler.gaps
-        if run.options.plan.exact:  # its steps do not aim at corners
-            return self._estimate
         if gaps.size and state.n_updates:
-            self._estimate = float(gaps.sum())
+            self._gaps = float(gaps.sum())
         elif progress.gaps_seen > 0:
             total = run.problem.n_blocks * progress.gap_sum
-            self._estimate = float(total / progress.gaps_seen)
+            self._gaps = float(total / progress.gaps_seen)
+        return self._gaps
+
+    def estimate(self, is_working: bool = False) -> float:
+        """Return the gap estimated from the block gaps, without oracle calls.
+
+        While the session is working, all threads of the run are busy.
+        """
+        outer = self.run.state.outer
+        if outer is not None:
+            rest = self.run.last_excess if is_working else self.run.excess()
+            self._estimate = float(outer.numbers.bias) * self.sum_gaps() + rest
+        elif not self.run.options.plan.exact:  # its steps do not aim at corners
+            self._estimate = self.sum_gaps()
         return self._estimate
+
+    def sees_goal(self) -> bool:
+        """Return whether the goal seems reached."""
+        run, outer = self.run, self.run.state.outer
+        rest = run.goal
+        if outer is not None:
+            rest -= float(outer.numbers.bias) * self.sum_gaps()
+        elif not run.options.plan.exact:
+            rest -= self.estimate()
+        else:  # block gaps towards minimisers are no estimate
+            rest = -1.0
+        if rest >= 0.0:
+            return outer is None or run.excess() <= rest
+        epoch = run.schedule.epoch(run.state.n_oracle_calls)
+        return run.schedule.foresees(run.goal, epoch, self.trace)
 
     def note(self, found: Certificate) -> None:
         """Add a row for a certificate."""
@@ -66,7 +93,14 @@ class Journal:
             seconds=run.seconds,
             wall_seconds=time.perf_counter() - run.began,
             simulated_seconds=run.session.clock,
+            **self._outer(),
         )
+
+    def _outer(self) -> dict[str, Any]:
+        outer = self.run.state.outer
+        if outer is None:
+            return {}
+        return {"reach": outer.reach, "n_outer": int(outer.numbers.steps)}
 
     # What the user is told.
 
@@ -82,7 +116,7 @@ class Journal:
             return False
         run, row = self.run, self.trace[-1]
         if not checked:
-            self.estimate()
+            self.estimate(is_working=True)
             row = self._row(row.objective, row.gap, row.drift)
         event = Event(
             row, checked, run.options.tol, run.problem.scale, run.options.max_epochs,
@@ -110,13 +144,15 @@ class Journal:
             averaged=self._averaged,
             trace=self.trace,
             state=run.state,
+            **self._outer(),
             **run.session.report(),
         )
 
     def _solution(self) -> Any:
         problem = self.run.problem
+        best = self._best_v.astype(np.float64)
         if problem.finish is not None:
-            return problem.finish(self._best_v)
+            return problem.finish(best)
         if problem.offsets is None:
             return self.run.state.blocks.points.copy()
-        return self._best_v
+        return best

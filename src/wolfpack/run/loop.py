@@ -18,17 +18,18 @@ from wolfpack.engines.base import Engine
 from wolfpack.kernels.specialise import Loops
 from wolfpack.problem import Problem
 from wolfpack.result import EngineError, Event, Result, Status
-from wolfpack.run import faults, stopping
+from wolfpack.run import acceleration, faults, stopping
 from wolfpack.run.certificate import Certifier
 from wolfpack.run.crew import Crew
 from wolfpack.run.interrupt import Held, Interrupt
 from wolfpack.run.journal import Journal
 from wolfpack.run.options import Options
+from wolfpack.run.pair import PairCertifier
 from wolfpack.run.schedule import Schedule
 from wolfpack.run.warm_up import warm_up
 from wolfpack.state import State
 from wolfpack.update import sampling
-from wolfpack.update.plan import Exit
+from wolfpack.update.plan import Exit, Plan
 
 # After Ctrl-C the last certificate is made if it takes no longer than this.
 PATIENCE_SECONDS = 3.0
@@ -52,16 +53,21 @@ class Run:
         self.crew = Crew(engine.size)
         self.work = problem.work()
         self.session = engine.session(problem, options)
-        self.certifier = Certifier(
-            problem, self.kernels, self.work, self.crew, self.session.oracle_sum
-        )
         self.goal = options.tol * problem.scale
+        tools = problem, self.kernels, self.work, self.crew, self.session.oracle_sum
+        if state.outer is None:
+            self.certifier = Certifier(*tools)
+        else:
+            self.certifier = PairCertifier(*tools, goal=self.goal)
         self.schedule = Schedule(problem.n_blocks, options, engine)
+        self.schedule.looks_first |= callback is not None
         self.journal = Journal(self, callback)
         self.seconds = 0.0  # spent in `session.advance`
         self.live_calls = 0  # of the slice that is running
         self.is_abandoned = False
         self._rate = 1.0
+        self.last_excess = math.nan  # as `excess` found it last
+        self._measured: tuple[int, int] | None = None  # when that was
         self._checked_at = 0.0
         self._stopped = False
         self._raised: BaseException | None = None
@@ -96,16 +102,28 @@ class Run:
         """Advance and check in turns; return why it stopped."""
         status = self._look_first()
         while status is None:
-            if self._is_due() and self._check(lambda: self.is_interrupted):
+            if self._is_due() and self._check(
+                lambda: self.is_interrupted, self._counts
+            ):
                 status = stopping.judge(self)
                 if self.journal.tell(checked=True):
                     status = status or Status.STOPPED
             status = status or stopping.limit(self)
             if status is None:
+                self._accelerate()
+                self._forget_gaps()
                 self._advance()
                 if self._stopped or self.journal.beat():
                     status = Status.STOPPED
         return status
+
+    @property
+    def _counts(self) -> bool:
+        """Whether a check now may change what comes after it.
+
+        One before the first update of an accelerated run is made for callbacks only.
+        """
+        return self.state.outer is None or self.state.n_oracle_calls > 0
 
     def _look_first(self) -> Status | None:
         """Check a resumed run at its start: it may have reached its goal already."""
@@ -121,7 +139,10 @@ class Run:
     def _finish(self, status: Status) -> Result:
         """Certify the last iterate without changing it, so that a run can resume."""
         trace = self.journal.trace
-        if not trace or trace[-1].n_updates != self.state.n_updates:
+        is_known = bool(trace) and trace[-1].n_updates == self.state.n_updates
+        if is_known and not self.certifier.is_exact:
+            trace.pop()
+        if not (is_known and self.certifier.is_exact):
             hurry = status is Status.INTERRUPTED and bool(trace)
             if hurry and self.certifier.seconds > PATIENCE_SECONDS:
                 self._bound_from_before()
@@ -135,6 +156,13 @@ class Run:
     # What a session may call.
 
     @property
+    def plan(self) -> Plan:
+        """The plan of the next slice."""
+        outer = self.state.outer
+        plan = self.options.plan
+        return plan if outer is None else plan._replace(reach=outer.reach)
+
+    @property
     def is_interrupted(self) -> bool:
         """Whether Ctrl-C was pressed."""
         return self._interrupt.asked
@@ -143,6 +171,17 @@ class Run:
     def is_late(self) -> bool:
         """Whether `max_seconds` have passed."""
         return time.perf_counter() - self.began >= self.options.max_seconds
+
+    def excess(self) -> float:
+        """Return how much larger the gap is than all block gaps together."""
+        state, outer = self.state, self.state.outer
+        assert outer is not None
+        now = (state.n_updates, int(outer.numbers.steps))
+        if self._measured != now:
+            self._measured = now
+            apart = outer.apart(state.shared, self.crew)
+            self.last_excess = 0.5 * self.problem.ridge * apart
+        return self.last_excess
 
     def fail(self, error: BaseException) -> None:
         """Let the run raise `error`, not as one of the problem, after `advance`."""
@@ -188,6 +227,26 @@ class Run:
         elif ended != Exit.DONE:
             raise faults.refuse(self, ended)
 
+    def _accelerate(self) -> None:
+        """Make an outer step, if the run is accelerated and it is time for one."""
+        state, calls = self.state, self.state.n_oracle_calls
+        outer, session = state.outer, self.session
+        if outer is None or session.accelerates_itself:
+            return
+        is_soon = calls - outer.numbers.calls < self.problem.n_blocks
+        if is_soon or not self.schedule.is_decision(calls):
+            return
+        inner = self.journal.sum_gaps()
+        if acceleration.is_time(outer, inner):
+            rest = self.excess()
+            acceleration.make_step(outer, state.shared, inner, rest, calls, self.crew)
+
+    def _forget_gaps(self) -> None:
+        """Begin the estimate anew after a decision, which a resumed run repeats."""
+        state, calls = self.state, self.state.n_oracle_calls
+        if calls == state.progress.checked or self.schedule.is_decision(calls):
+            state.forget_gaps()
+
     # Checks.
 
     def _is_due(self) -> bool:
@@ -196,30 +255,29 @@ class Run:
         checked = int(state.progress.checked)
         if calls == checked or not self.schedule.is_decision(calls):
             return False
-        estimate, trace = self.journal.estimate(), self.journal.trace
         share = self.certifier.seconds / max(self.seconds - self._checked_at, 1e-9)
-        hope = estimate <= self.goal or self.schedule.foresees(
-            self.goal, self.schedule.epoch(calls), trace
-        )
-        if self.schedule.is_due(calls, checked, hope, share):
-            return True
-        state.forget_gaps()
-        return False
+        hope = self.journal.sees_goal()
+        return self.schedule.is_due(calls, checked, hope, share)
 
     def _check(self, stop: Callable[[], bool], scheduled: bool = True) -> bool:
         """Certify the iterate; return False if stopped on the way."""
         self.session.fetch(self)
         state = self.state
-        found = self.certifier.certify(state, stop)
+        estimate = self.journal.sum_gaps()
+        self.journal.estimate()
+        found = self.certifier.certify(state, stop, is_last=not scheduled)
         if found is None:
             return False
-        self.journal.estimate()
+        if state.outer is not None and scheduled:
+            inner, exact = float(found.gaps.sum()), self.options.plan.exact
+            acceleration.learn_bias(state.outer, inner, estimate, exact)
         self._checked_at = self.seconds
         if scheduled:
             state.shared[...] = found.shared
             state.progress.checked = state.n_oracle_calls
-            state.forget_gaps()
-            state.sampler.gaps[:] = found.gaps
+            self._measured = None  # v may have been computed anew
+            if state.sampler.gaps.size:
+                state.sampler.gaps[:] = found.gaps
             sampling.rebuild(state.sampler)
         self.journal.note(found)
         return True

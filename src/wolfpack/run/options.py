@@ -18,3 +18,4 @@ class Options(NamedTuple):
     max_epochs: float
     max_seconds: float
     check_every: float | None
+    accelerate: bool  # decided: what "auto" stands for

@@ -14,6 +14,10 @@ BEAT_SECONDS, SLICE_SECONDS = 0.2, 0.05
 # A check is due when the passes have grown by the factor GROWTH, or by MOST, because it
 # rebuilds v: rounding gathers in a float32 v (on OCR up to 3e-5 in 50 passes).
 GROWTH, MOST = 1.15, 50.0
+# An accelerated run knows by its estimate how far it is, and needs few passes.
+OUTER_GROWTH = 2.0
+# Its threads run for a pass, or for this long, between two outer steps.
+OUTER_SECONDS = 0.006
 # An estimate at the goal asks for a check, but not before the passes have grown by the
 # factor PAUSE, or by MOST_PAUSE: the estimate is biased low, and such checks may fail.
 PAUSE, MOST_PAUSE = 1.03, 5.0
@@ -31,8 +35,13 @@ class Schedule:
     def __init__(self, n_blocks: int, options, engine) -> None:
         self.n_blocks, self.batch_size = n_blocks, options.batch_size
         self.max_epochs, self.check_every = options.max_epochs, options.check_every
-        self.calls_between = (options.check_every or 1.0) * n_blocks
+        between = options.check_every or 1.0
+        if options.accelerate:  # outer steps are considered once a pass
+            between = min(between, 1.0)
+        self.calls_between = between * n_blocks
         self.n_workers, self.clocked = engine.size, not engine.reproducible
+        self.is_accelerated = options.accelerate
+        self.looks_first = not options.accelerate  # whether to check before any update
 
     def epoch(self, calls: int) -> float:
         """Return the passes that `calls` oracle calls make."""
@@ -49,13 +58,16 @@ class Schedule:
         run takes at most twice as long.
         """
         size = self.batch_size
+        least = LEAST_CALLS * self.n_workers
+        if self.is_accelerated:  # outer steps are made between slices
+            seconds = min(seconds, max(self.n_blocks / rate, OUTER_SECONDS))
         last = self._updates(self.max_epochs * self.n_blocks - calls)
         wanted = self.updates_to_decision(calls)
         if self.clocked:
             wanted = max(
                 min(wanted, rate * BEAT_SECONDS / size),
                 rate * min(LEAST_SECONDS, seconds) / size,
-                LEAST_CALLS * self.n_workers / size,
+                least / size,
             )
         elif self.n_workers == 1:
             wanted = min(wanted, rate * SLICE_SECONDS / size)
@@ -87,10 +99,12 @@ class Schedule:
         """
         now, before = self.epoch(calls), self.epoch(checked)
         if calls == 0:
-            return True
+            return self.looks_first
         if self.check_every:
-            return not self.clocked or now - before >= self.check_every
-        due = now >= before + min(max((GROWTH - 1.0) * before, 1.0), MOST)
+            is_always = not (self.clocked or self.is_accelerated)
+            return is_always or now - before >= self.check_every - 1e-9
+        growth = OUTER_GROWTH if self.is_accelerated else GROWTH
+        due = now >= before + min(max((growth - 1.0) * before, 1.0), MOST)
         hope &= now >= before + min((PAUSE - 1.0) * before, MOST_PAUSE)
         if self.clocked:
             due, hope = due and share <= CHECK_SHARE, hope and share <= HOPE_SHARE

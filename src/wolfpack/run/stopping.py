@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wolfpack.engines.base import Session
 from wolfpack.result import Status, TraceRow
 from wolfpack.update.steps import LINE
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 # The chance that a block is not drawn in 30 passes is exp(-30), about 1e-13.
 IDLE_PASSES = 30.0
+NOISE = 4.0  # times the precision of v, relative to the scale, a gap is rounding
+LOOKS = 3  # checks that must agree that an accelerated run is at rest
 
 
 def limit(run: "Run") -> Status | None:
@@ -34,12 +38,29 @@ def judge(run: "Run") -> Status | None:
         return Status.DIVERGED
     if row.gap <= run.goal:
         return Status.CONVERGED
+    if run.state.outer is not None:
+        noise = NOISE * np.finfo(run.state.shared.dtype).eps * run.problem.scale
+        return Status.STALLED if is_at_rest(trace, noise) else None
     if run.options.plan.rule == LINE:
         if row.objective > trace[0].objective + run.problem.scale:
             return Status.DIVERGED  # possible where each worker searches alone
         if is_idle(trace, run.session):
             return Status.STALLED
     return None
+
+
+def is_at_rest(trace: Sequence[TraceRow], noise: float) -> bool:
+    """Return whether the gap of an accelerated run has long not fallen.
+
+    Its gap may rise for a while. So it must not have fallen by a tenth in as many
+    passes as led there, in no fewer than IDLE_PASSES, and in several checks. Gaps below
+    `noise` differ by chance.
+    """
+    least = max(1.1 * min(row.gap for row in trace), noise)
+    best = next(k for k, row in enumerate(trace) if row.gap <= least)
+    took = trace[best].epoch - trace[0].epoch
+    idle = trace[-1].epoch - trace[best].epoch
+    return idle >= max(IDLE_PASSES, took) and len(trace) - 1 - best >= LOOKS
 
 
 def is_idle(trace: Sequence[TraceRow], session: Session) -> bool:

@@ -27,6 +27,8 @@ def warm_up(run: "Run") -> None:
             "%s: loading its loops, or compiling them once (~15 s).", problem.name
         )
     run.session.warm_up(run)
+    if state.outer is not None:
+        state.outer.warm_up()
     certifier, gaps = run.certifier, state.sampler.gaps
     origin, rows = certifier.origin, certifier.rows[:0]
     certifier.oracle_values(state, state.shared, origin, 0, 0, gaps)

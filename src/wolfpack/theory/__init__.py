@@ -13,6 +13,9 @@ tau = 16) the mean of 1000 runs was 6 % above it at k = 5. With clipped steps it
 if h_0 <= n C_f^tau (1 + delta) / tau. For any start the proof goes through with h_0
 weighted by `start_weight`, and that is what `Rates` does, unless told otherwise.
 
+The rates of the accelerated outer loop, `OuterRates`, are from other papers; the module
+`outer` names them, and says what is proved of such runs.
+
 Examples
 --------
 >>> from wolfpack import theory
@@ -40,6 +43,7 @@ from wolfpack.theory.examples import (
     example_multiclass,
     example_svm,
 )
+from wolfpack.theory.outer import OuterRates
 from wolfpack.theory.rates import (
     Rates,
     curvature_bound,
@@ -52,6 +56,7 @@ from wolfpack.theory.sampled import measure_constants, sample_constants
 __all__ = [
     "Comparison",
     "Constants",
+    "OuterRates",
     "Rates",
     "bounded_delay_error",
     "comparison_table",

@@ -45,7 +45,7 @@ def step_alone(data, shared, blocks, average, i, atom, gap, plan, k, work):
     """Move one block, whose step is prepared, and v; return gamma."""
     gamma = alone(data, blocks, i, atom, gap, plan, k, work)
     if gamma >= 0.0:
-        spread(data, blocks, i, atom, gamma, shared, work)
+        spread(data, blocks, i, atom, plan.reach * gamma, shared, work)
         if average.size > 0:
             spread(data, blocks, i, atom, weigh(gamma, k), average, work)
         move(blocks, i, atom, gamma)

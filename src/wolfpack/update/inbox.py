@@ -89,7 +89,7 @@ def step_with_messages(
         atom = trim(blocks, i, batch.atoms[j])
         if not is_finite(prepare(data, shared, blocks, i, atom, work)):
             return np.nan
-        scale = batch.shares[j] if is_searched else 1.0
+        scale = plan.reach * batch.shares[j] if is_searched else plan.reach
         linear, n_rows = lay_out(
             data, blocks, i, atom, scale, batch.direction, linear, n_rows, tally.stamp,
             work,
@@ -107,7 +107,9 @@ def step_with_messages(
             data, shared, blocks, average, batch, count, n_rows, linear, plan, k, True
         )
     if gamma >= 0.0:
-        counts.gap_sum -= at_zero
+        # A corner that comes late may lead uphill; no block has a gap below 0.
+        fall = -at_zero / plan.reach
+        counts.gap_sum += max(fall, 0.0) if plan.reach < 1.0 else fall
         counts.gaps_seen += count
     return gamma
 

@@ -1,6 +1,6 @@
 """The vocabulary of an update: what is planned, what was counted, why a loop ended.
 
-A loop is told a `Plan`, which stays the same over a run, and counts in records with
+A loop is told a `Plan`, which stays the same over a slice, and counts in records with
 named fields: `PROGRESS` for the run, which a saved state holds, and `TALLY` for a
 worker. It returns an `Exit`.
 """
@@ -38,13 +38,14 @@ _SENTENCES = {
 
 
 class Plan(NamedTuple):
-    """What stays the same over a run: n, the rule of the step, the sampling."""
+    """What stays the same over a slice: n, the rule of the step, the sampling."""
 
     n_blocks: int
     rule: int  # of the step, as `steps` numbers them
     step_size: float  # where the rule is a constant
     sampling: int  # as `sampling` numbers it
     exact: bool  # whether steps aim at the minimiser of a block
+    reach: float = 1.0  # v moves by `reach` gamma A d; below 1 when accelerated
 
 
 # How far a run is. `at` is the current block of a loop: an error message names it where

@@ -2,7 +2,8 @@
 
 `uniform`: a new subset each time, without replacement within it. `permutation`: a new
 order each epoch; it needs up to a third fewer passes. `gap`: blocks in proportion to
-their gap when last seen, drawn in O(log n) from a Fenwick tree.
+their gap when last seen, drawn in O(log n) from a Fenwick tree. `cyclic`: from the
+first block to the last and back, so that memory is read in order; nothing is drawn.
 """
 
 import json
@@ -15,17 +16,30 @@ import numpy as np
 from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.specialise import library
 
-UNIFORM, PERMUTATION, GAP = 0, 1, 2
-KINDS = {"uniform": UNIFORM, "permutation": PERMUTATION, "gap": GAP}
+UNIFORM, PERMUTATION, GAP, CYCLIC = 0, 1, 2, 3
+KINDS = {
+    "uniform": UNIFORM,
+    "permutation": PERMUTATION,
+    "gap": GAP,
+    "cyclic": CYCLIC,
+}
 # The least weight of a block, relative to the mean weight, and where all gaps are 0.
 FLOOR, TINY = 0.01, 1e-300
+# The share of the blocks that `gap` draws in turn, where the run is accelerated: outer
+# steps change the gaps of all blocks, and a gap that is never seen again stays too low.
+SWEEP = 0.3
 # Random generators that a state may hold, and the largest position in their buffers.
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 POSITIONS = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "uinteger": 2**32 - 1}
 
 
 class Sampler(NamedTuple):
-    """An order of the blocks, the place in it, and, for `gap`, the tree."""
+    """An order of the blocks, the place in it, and, for `gap`, the tree.
+
+    The cursor is a place in `order`, up to n. A cursor beyond n is a place in a sweep,
+    n + 1 at its first block, so that neither kind takes the place of the other for its
+    own when a run goes on with another sampling.
+    """
 
     order: np.ndarray
     cursor: np.ndarray
@@ -50,12 +64,16 @@ def rebuild(sampler: Sampler) -> None:
 
 
 @jit
-def draw(kind, sampler, rng, chosen):
+def draw(plan, sampler, rng, chosen):
     """Fill `chosen` with distinct blocks."""
+    kind = plan.sampling
     order, cursor = sampler.order, sampler.cursor
     n, tau = order.size, chosen.size
     if kind == GAP:
-        _draw_by_gap(sampler, rng, chosen)
+        _draw_by_gap(sampler, rng, chosen, plan.reach < 1.0)
+        return
+    if kind == CYCLIC:
+        cursor[0] = n + 1 + _sweep(max(cursor[0] - n - 1, 0), n, chosen)
         return
     if kind == UNIFORM:  # shuffle the first tau places
         cursor[0] = 0
@@ -69,6 +87,26 @@ def draw(kind, sampler, rng, chosen):
 
 
 @jit
+def _sweep(place, n, chosen):
+    """Fill `chosen` with the next blocks of a sweep; return the place after them.
+
+    Places 0 to n - 1 lead forward, n to 2 n - 1 back. A batch that reaches over a
+    turning point belongs to both sweeps: it holds the last blocks of one, and these are
+    among the first of the other, which goes on behind the batch.
+    """
+    tau, is_back = chosen.size, place >= n
+    done = place - n if is_back else place
+    first = min(done, n - tau)
+    for j in range(tau):
+        chosen[j] = n - 1 - first - j if is_back else first + j
+    done += tau
+    if done < n:
+        return place + tau
+    rest = tau if done > n else 0
+    return rest if is_back else (n + rest) % (2 * n)
+
+
+@jit
 def _shuffle(order, rng, count):
     n = order.size
     for j in range(count):
@@ -77,11 +115,16 @@ def _shuffle(order, rng, count):
 
 
 @jit
-def _draw_by_gap(sampler, rng, chosen):
+def _draw_by_gap(sampler, rng, chosen, is_accelerated):
     gaps, tree = sampler.gaps, sampler.tree
     n = gaps.size
     for j in range(chosen.size):
-        i = _descend(tree, rng.random() * _total(tree))
+        i = -1
+        if is_accelerated and rng.random() < SWEEP:
+            i = _next_in_order(sampler, rng)
+            i = -1 if gaps[i] < 0.0 else i  # drawn already
+        if i < 0:
+            i = _descend(tree, rng.random() * _total(tree))
         while gaps[i] < 0.0:  # rounding in the tree may lead to a block drawn already
             i = (i + 1) % n
         chosen[j] = i
@@ -91,6 +134,16 @@ def _draw_by_gap(sampler, rng, chosen):
         i = chosen[j]
         gaps[i] = -gaps[i]
         _raise(tree, i, gaps[i])
+
+
+@jit
+def _next_in_order(sampler, rng):
+    order, cursor = sampler.order, sampler.cursor
+    if cursor[0] >= order.size:
+        cursor[0] = 0
+        _shuffle(order, rng, order.size - 1)
+    cursor[0] += 1
+    return order[cursor[0] - 1]
 
 
 @jit
@@ -161,7 +214,7 @@ def is_sound(sampler: Sampler, n_blocks: int) -> bool:
         (order.dtype, order.shape) == (np.int64, (n_blocks,))
         and np.array_equal(np.sort(order), np.arange(n_blocks))
         and (cursor.dtype, cursor.shape) == (np.int64, (1,))
-        and bool(0 <= cursor[0] <= n_blocks)
+        and bool(0 <= cursor[0] <= 3 * n_blocks)
         and math.isfinite(total)
         and gaps.shape in ((0,), (n_blocks,))
         and (tree.dtype, tree.shape) == (np.float64, (gaps.size + 1,))
@@ -174,11 +227,14 @@ def repair(sampler: Sampler) -> Sampler:
 
     A tree that differs by rounding only is kept, so that a run goes on bit for bit.
     """
-    gaps, tree = sampler.gaps.copy(), np.zeros_like(sampler.tree)
-    fresh = sampler._replace(gaps=gaps, tree=tree)
+    gaps, ends = sampler.gaps, np.arange(len(sampler.tree))
+    sums = np.concatenate([[0.0], np.cumsum(gaps)])
+    tree = sums - sums[ends - (ends & -ends)]  # without the floor, which may have risen
+    if np.allclose(sampler.tree, tree, rtol=1e-6, atol=1e-6 * gaps.sum()):
+        return sampler
+    fresh = sampler._replace(gaps=gaps.copy(), tree=np.zeros_like(sampler.tree))
     rebuild(fresh)
-    near = np.allclose(sampler.tree, tree, rtol=1e-6, atol=1e-6 * gaps.sum())
-    return sampler if near else fresh
+    return fresh
 
 
 def pack_rng(rng: np.random.Generator) -> str:

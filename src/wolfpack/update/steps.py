@@ -31,7 +31,8 @@ def scheduled(plan, tau, k):
 def alone(data, blocks, i, atom, gap, plan, k, work):
     """Return gamma of one block, whose gap and step are prepared."""
     if HAS_CURVATURE and plan.rule == LINE:
-        return closed_form(gap, curvature(data, blocks, i, atom, work))
+        bend = plan.reach * curvature(data, blocks, i, atom, work)
+        return closed_form(gap, bend)
     return scheduled(plan, 1, k)
 
 

@@ -21,11 +21,11 @@ from wolfpack.update.plan import Exit
 
 
 @glue
-def aim(data, shared, blocks, i, atom, work, exact):
+def aim(data, shared, blocks, i, atom, work, plan):
     """Write the atom to move block i towards: a corner, or its minimiser."""
-    if HAS_MINIMISER and exact:
+    if HAS_MINIMISER and plan.exact:
         read_point(blocks, i, atom)
-        minimiser(data, shared, i, atom, work)
+        minimiser(data, shared, i, atom, work, plan.reach)
     else:
         oracle(data, shared, i, atom, work)
 
@@ -37,21 +37,21 @@ def admits(data, i, atom):
 
 
 @glue
-def find(data, shared, blocks, i, scratch, work, exact, repeats):
+def find(data, shared, blocks, i, scratch, work, plan, repeats):
     """Aim `repeats` times, to play a hard oracle; return the atom and DONE.
 
     INFEASIBLE where the atom lies outside M_i: as an index it may leave an array.
     """
     atom = trim(blocks, i, scratch)
     for _ in range(repeats):
-        aim(data, shared, blocks, i, atom, work, exact)
+        aim(data, shared, blocks, i, atom, work, plan)
     return atom, Exit.DONE if admits(data, i, atom) else Exit.INFEASIBLE
 
 
 @glue
-def visit(data, shared, blocks, i, scratch, work, exact, repeats):
+def visit(data, shared, blocks, i, scratch, work, plan, repeats):
     """Find an atom, and prepare the step; return the atom, its gap, and DONE."""
-    atom, ended = find(data, shared, blocks, i, scratch, work, exact, repeats)
+    atom, ended = find(data, shared, blocks, i, scratch, work, plan, repeats)
     if ended != Exit.DONE:
         return atom, 0.0, ended
     gap = prepare(data, shared, blocks, i, atom, work)

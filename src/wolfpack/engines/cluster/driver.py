@@ -36,6 +36,7 @@ class RaySession(Session):
     """One run, as the driver sees it."""
 
     names_the_block = True  # workers solve one block at a time, and report it
+    accelerates_itself = True  # the server does
 
     def __init__(self, problem, options, engine) -> None:
         self.problem, self.options, self.engine = problem, options, engine
@@ -101,6 +102,7 @@ class RaySession(Session):
         )
         state.shared = np.array(found["shared"])
         state.average = np.array(found["average"])
+        state.outer = found["outer"] and found["outer"].copy()
         _count(state, found["progress"])
         self._note(run, found)
         self.stale = False
@@ -129,8 +131,8 @@ class RaySession(Session):
 
     def report(self) -> dict[str, Any]:
         """Return what a `Result` says about workers."""
-        messages, size, busy, lived = np.sum(self.traffic, axis=0).tolist()
         assert self.fleet is not None
+        messages, size, busy, lived = np.sum(self.traffic, axis=0).tolist()
         return {
             **add_up(self.tallies),
             "n_workers": len(self.fleet.workers),
@@ -204,11 +206,10 @@ class RaySession(Session):
         progress.gaps_seen += now.gaps_seen - known.gaps_seen
         self.known = now
         self.tallies[-1], self.traffic[-1] = status["tally"], status["traffic"]
-        self.n_live = status["workers"]
-        if status["unsaved"] != self.unsaved:
-            self.unsaved = status["unsaved"]
-            if self.unsaved:
-                logger.warning("Ray: the checkpoint fails: %s.", self.unsaved)
+        self.n_live, before = status["workers"], self.unsaved
+        self.unsaved = status["unsaved"]
+        if self.unsaved and self.unsaved != before:
+            logger.warning("Ray: the checkpoint fails: %s.", self.unsaved)
 
     def _fetch_what_failed(self, run) -> None:
         """Fetch the iterate, then raise what a worker or the server raised."""
@@ -295,5 +296,5 @@ class RaySession(Session):
 
 def _count(state, progress) -> None:
     """Copy the server's counts, and the block it is at, into the state."""
-    state.progress.updates, state.progress.calls = progress.updates, progress.calls
-    state.progress.at = progress.at
+    for name in ("updates", "calls", "at"):
+        state.progress[name] = progress[name]

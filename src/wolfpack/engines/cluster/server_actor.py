@@ -157,6 +157,7 @@ class ServerActor:
             "blocks": service.problem.store.pack(state.blocks),
             "shared": state.shared,
             "average": state.average,
+            "outer": state.outer,
         }
 
     def finish(self, save: bool) -> None:

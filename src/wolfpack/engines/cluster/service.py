@@ -18,6 +18,7 @@ import numpy as np
 from wolfpack.engines.cluster.messages import NOWHERE, Chunk, portable
 from wolfpack.kernels.compile import entry
 from wolfpack.kernels.slots import oracle, trim
+from wolfpack.run.acceleration import is_time, make_step
 from wolfpack.update.gap import least_value
 from wolfpack.update.inbox import Inbox, finish, is_complete, take
 from wolfpack.update.plan import Exit, make_tallies
@@ -104,6 +105,8 @@ class Service:
         progress.updates = max(progress.updates, made[0])
         progress.calls = max(progress.calls, made[1])
         state.forget_gaps()
+        self._decided = np.zeros(3)  # calls, gaps and their number, at a decision
+        self._note_decision()
 
     @property
     def version(self) -> int:
@@ -132,6 +135,7 @@ class Service:
         chosen, atoms = chunk.blocks[: int(left)], chunk.atoms[: int(left)]
         try:
             self.ended = self._take(chosen, atoms, self._clip(chunk.version))
+            self._accelerate()
         except Exception as error:
             is_stepping = self.inbox.count[0] == len(self.inbox.batch.chosen)
             block = self.tally.at if is_stepping else self.state.progress.at
@@ -154,6 +158,27 @@ class Service:
             grow = self.problem.store.grow
             state.blocks = grow(state.blocks, len(self.inbox.batch.chosen))
 
+    def _accelerate(self) -> None:
+        """Decide about an outer step once a pass, where the run is accelerated."""
+        state, outer = self.state, self.state.outer
+        calls, gaps, seen = self._counts() - self._decided
+        if outer is None or calls < self.problem.n_blocks or seen == 0:
+            return
+        inner = float(self.problem.n_blocks * gaps / seen)
+        if is_time(outer, inner):
+            rest = 0.5 * self.problem.ridge * outer.apart(state.shared)
+            make_step(outer, state.shared, inner, rest, state.n_oracle_calls)
+        self._note_decision()
+
+    def _counts(self) -> np.ndarray:
+        progress = self.state.progress
+        return np.array([progress.calls, progress.gap_sum, progress.gaps_seen])
+
+    def _note_decision(self) -> None:
+        self._decided = self._counts()
+        if self.state.outer is not None:
+            self.plan = self.plan._replace(reach=self.state.outer.reach)
+
     def fail(self, block: int, error: Exception) -> None:
         """Close the service because of an error on a block; the first error counts."""
         if self.error is None:
@@ -168,6 +193,8 @@ class Service:
         state, problem = self.state, self.problem
         exact = problem.shared.astype(np.float64)
         self.kernels.rebuild(problem.data, state.blocks, 0, problem.n_blocks, exact)
+        if state.outer is not None:
+            return state.outer.mix(exact, state.shared)
         drift = np.linalg.norm(exact - state.shared)
         state.shared[...] = exact
         return float(drift / max(np.linalg.norm(exact), 1e-300))

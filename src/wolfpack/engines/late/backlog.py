@@ -109,7 +109,7 @@ def _most_waiting(reads: np.ndarray, k: int, until: int, tau: int) -> int:
 def choose(plan, sampler, rng, tau, chosen):
     """Fill `chosen` with the blocks of updates, tau different ones each."""
     for first in range(0, chosen.size, tau):
-        draw(plan.sampling, sampler, rng, chosen[first : first + tau])
+        draw(plan, sampler, rng, chosen[first : first + tau])
 
 
 @entry
@@ -150,7 +150,7 @@ def run_late(
             slot = free[marks[N_FREE]]
             slots[message] = slot
             tally.at = i = backlog.blocks[message]
-            _, ended = find(data, shared, blocks, i, atoms[slot], work, plan.exact, 1)
+            _, ended = find(data, shared, blocks, i, atoms[slot], work, plan, 1)
             if ended != Exit.DONE:
                 return ended
         clear_inbox(inbox, tally)

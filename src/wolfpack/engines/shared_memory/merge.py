@@ -123,11 +123,12 @@ def merge_worker(
             if not is_single:
                 gamma, bend = step(data, blocks, memory, i, atom, gap, work, plan)
             elif HAS_CURVATURE:
-                bend = curvature(data, blocks, i, atom, work)
+                bend = plan.reach * curvature(data, blocks, i, atom, work)
             if not gamma >= 0.0:
                 halt(team, Exit.NOT_A_NUMBER, i)
                 return
-            linear += spread(data, blocks, i, atom, gamma, target, work)
+            scale = plan.reach * gamma
+            linear += spread(data, blocks, i, atom, scale, target, work)
             keep_draft(blocks, draft, team, i, atom, gamma)
             bend *= gamma * gamma
             if not is_single:
@@ -145,11 +146,12 @@ def merge_worker(
             # The curvature of a quadratic g is the same at every v: no lock is needed.
             bend = slope(data, own, direction.values, direction.rows, 1.0)
             bend -= slope(data, own, direction.values, direction.rows, 0.0)
+            bend /= plan.reach
         if is_single:
             gamma = closed_form(gap, bend)
             promise = gamma * (gap - 0.5 * gamma * bend)
         theta, version = merge_into(
-            data, shared, memory, linear, bend, team, tally, task
+            data, shared, memory, linear, bend, team, tally, plan, task
         )
         if not theta >= 0.0:
             if theta == theta:  # the slice is over
@@ -170,17 +172,17 @@ def merge_worker(
 def step(data, blocks, memory, i, atom, gap, work, plan):
     """Return gamma for block i on the private v, and the curvature on the way."""
     if HAS_CURVATURE:
-        bend = curvature(data, blocks, i, atom, work)
+        bend = plan.reach * curvature(data, blocks, i, atom, work)
         if plan.rule == LINE:
             return closed_form(gap, bend), bend
         return scheduled(plan, 1, 0), bend
     if plan.rule != LINE:
         return scheduled(plan, 1, 0), 0.0
     trial, rows = memory.trial, memory.direction.rows
-    linear = spread(data, blocks, i, atom, 1.0, trial, work)
+    linear = spread(data, blocks, i, atom, plan.reach, trial, work)
     gamma, _, bend = search(data, memory.shared, trial, rows, linear, 0.0, False)
     trial[...] = 0.0
-    return gamma, bend
+    return gamma, bend / plan.reach
 
 
 @jit
@@ -214,7 +216,7 @@ def subtract(own, base, direction):
 
 
 @jit
-def merge_into(data, shared, memory, linear, bend, team, tally, task):
+def merge_into(data, shared, memory, linear, bend, team, tally, plan, task):
     """Add theta times the private change to v; return theta, and the version of v.
 
     theta is -1, and v stays as it is, where the slice was over before.
@@ -227,8 +229,9 @@ def merge_into(data, shared, memory, linear, bend, team, tally, task):
         return -1.0, 0
     for k in range(0, flat.size, CACHE_LINE // cell.itemsize):
         prefetch(flat, k)
+    bend *= plan.reach  # the change of v is `reach` times A (x' - x)
     theta, fall, bend = search(data, shared, values, rows, linear, bend, QUADRATIC)
-    tally.kept += theta * (fall - 0.5 * theta * bend)
+    tally.kept += theta * (fall - 0.5 * theta * bend) / plan.reach
     if striped:
         full, theta = theta, theta * tally.damping
         version = fetch_add(team.version, 0, 1)
@@ -290,10 +293,8 @@ def pull(shared, memory, team):
     version = team.version[0]
     flat, own, base = flatten(shared), flatten(memory.shared), flatten(memory.base)
     change = flatten(memory.direction.values)
-    for k in range(flat.size):
-        own[k] = flat[k]
+    own[:] = flat
     release(team.lock, 0)
-    for k in range(flat.size):
-        base[k] = own[k]
-        change[k] = 0.0
+    base[:] = own
+    change[:] = 0.0
     return version

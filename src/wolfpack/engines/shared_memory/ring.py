@@ -98,13 +98,14 @@ def ring_worker(
         version = load_acquire(team.version, 0)
         tally.at = i
         repeats = draw_repeats(task, rng)
-        atom, ended = find(data, shared, blocks, i, scratch, work, plan.exact, repeats)
+        atom, ended = find(data, shared, blocks, i, scratch, work, plan, repeats)
         if ended == Exit.DONE and is_lost(task, rng, tally):
             disclaim(team, i)
             continue
         if ended == Exit.DONE and task.is_searching and HAS_CURVATURE:
             gap = prepare(data, shared, blocks, i, atom, work)
-            share = closed_form(gap, curvature(data, blocks, i, atom, work))
+            bend = plan.reach * curvature(data, blocks, i, atom, work)
+            share = closed_form(gap, bend)
             if not is_finite(gap):
                 ended = Exit.NOT_A_NUMBER
         if ended != Exit.DONE:

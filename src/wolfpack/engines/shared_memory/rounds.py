@@ -118,7 +118,7 @@ def round_worker(
             ):
                 store_release(team.halt, 0, Exit.ENOUGH)
             else:
-                draw(plan.sampling, sampler, draws, batch.chosen)
+                draw(plan, sampler, draws, batch.chosen)
         if not meet(now, team, me, T, meeting) or is_over(team):
             return
         tally.stamp += 1
@@ -150,7 +150,7 @@ def round_worker(
                 return
             batch.gaps[j] = gap
             now.linears[me], n_rows = lay_out(
-                data, blocks, i, atom, 1.0, direction, now.linears[me], n_rows,
+                data, blocks, i, atom, plan.reach, direction, now.linears[me], n_rows,
                 tally.stamp, work,
             )  # fmt: skip
         now.n_rows[me] = n_rows

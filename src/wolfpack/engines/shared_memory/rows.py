@@ -94,7 +94,7 @@ def rows_worker(data, shared, blocks, team, memory, rng, tally, work, plan, task
             continue
         tally.stamp += 1
         linear, n_rows = lay_out(
-            data, blocks, i, atom, 1.0, direction, 0.0, 0, tally.stamp, work
+            data, blocks, i, atom, plan.reach, direction, 0.0, 0, tally.stamp, work
         )
         rows = direction.rows[:n_rows]
         version = fetch_add(team.version, 0, 1)
@@ -105,7 +105,7 @@ def rows_worker(data, shared, blocks, team, memory, rng, tally, work, plan, task
             continue
         bend = 0.0
         if plan.rule == LINE and HAS_CURVATURE:
-            bend = curvature(data, blocks, i, atom, work)
+            bend = plan.reach * plan.reach * curvature(data, blocks, i, atom, work)
         gamma = step_in_rows(
             data, shared, team, memory, rows, linear, bend, version, tally, plan
         )

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from wolfpack.engines.base import Session
-from wolfpack.engines.shared_memory import worker
+from wolfpack.engines.shared_memory.choice import APART, RANGES, TURNS, WHOLE
 from wolfpack.engines.shared_memory.worker import Task, Team
 from wolfpack.kernels.memory import zeros
 from wolfpack.result import Delay
 from wolfpack.update.plan import Exit, make_tallies
+from wolfpack.update.sampling import CYCLIC
 
 MAX_LOCKS = 2**17  # they take 8 MB
 
@@ -31,7 +32,7 @@ class TeamSession(Session):
         self.n_threads = n_workers + n_helpers
         self.plan, self.store, self.batch = options.plan, problem.store, 1
         self.is_searching = False
-        self.parts = worker.WHOLE
+        self.parts = WHOLE
         n, count = problem.n_blocks, self.n_threads
         self.team = Team.create(n, n_workers, _strides(n))
         self.works = [problem.work() for _ in range(count)]
@@ -47,7 +48,7 @@ class TeamSession(Session):
         Where there are more than MAX_LOCKS rows, several of them share a lock.
         """
         count = min(2 ** (count - 1).bit_length(), MAX_LOCKS)
-        locks = zeros(count * worker.APART, np.int64)
+        locks = zeros(count * APART, np.int64)
         self.team = self.team._replace(locks=locks)
 
     @property
@@ -71,11 +72,13 @@ class TeamSession(Session):
     def _slice(self, run, calls: int) -> Exit:
         self.begin(run, calls)
         team = self.team
+        is_sweeping = self.plan.sampling == CYCLIC  # along ranges, in every mode
+        parts = RANGES if is_sweeping else self.parts
         least, most = map(int, self.engine.oracle_repeats)
         tasks = [
             Task(
                 t, self.n_workers, self.batch, calls, (least, most), chance,
-                self.is_searching, self.parts,
+                self.is_searching, parts,
             )
             for t, chance in enumerate(self.chances)
         ]  # fmt: skip
@@ -107,10 +110,14 @@ class TeamSession(Session):
     def begin(self, run, calls: int) -> None:
         """Reset what the workers share, before a slice of `calls` oracle calls."""
         state, team = run.state, self.team
+        self.plan = run.plan
         if not self.rngs:
             self.rngs = state.rng.spawn(self.n_threads)
             team.version[0] = state.n_updates
             self.rngs[0].shuffle(team.order)
+            # A sweep goes on near where it was when the run stopped.
+            turns = TURNS * state.n_oracle_calls // len(team.owners)
+            team.progress[::APART] = turns
         for word in (team.wish, team.called, team.lock, team.pool, team.block):
             word[0] = 0
         team.halt[0] = Exit.ENOUGH if calls == 0 else 0

@@ -8,6 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolfpack.engines.shared_memory.choice import (
+    APART,
+    next_in_sweep,
+    pick,
+    take_turn,
+)
 from wolfpack.kernels.atomics import (
     acquire,
     compare_exchange,
@@ -21,24 +27,14 @@ from wolfpack.kernels.compile import jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import has_room, is_full, move
 from wolfpack.update.plan import Exit
-from wolfpack.update.sampling import FLOOR, GAP, PERMUTATION
+from wolfpack.update.sampling import CYCLIC, GAP
 from wolfpack.update.visit import visit
 
 # A worker adds its calls to the common count after this many: a contended atomic
 # operation costs as much as a third of a cheap oracle.
 AT_A_TIME = 32
-# Gap sampling draws in proportion to min(gap, CAP times the mean), and by rejection,
-# because a tree would need a lock.
-CAP = 4.0
-# The part of the blocks that a worker draws from. WHOLE: all blocks. RANGES: blocks in
-# a row, which touch the same rows of v. COMBS: every T-th block, so that each part is
-# like the whole.
-WHOLE, RANGES, COMBS = 0, 1, 2
-TURNS = 4  # a worker chooses a part anew after 1 / TURNS of the part's blocks
-APART = 8  # words in a cache line
 LOOK_AGAIN = 8  # every this many steps, a worker measures what the others changed
 MEMORY = 0.95  # the share of old measurements that stays
-FORGET = 0.02  # the weight of the last gap in the mean of gap sampling
 TRIES = 16  # times that a worker finds a block taken before it draws from all
 
 
@@ -100,22 +96,16 @@ def claim(team, plan, task, tally, rng):
     more. Where the blocks of its part are taken, it draws from all blocks: there are at
     least as many as all workers hold together.
     """
-    if tally.left <= 0:
-        choose_part(team, task, tally)
-    tally.left -= 1
-    owners, gaps = team.owners, team.gaps
+    if plan.sampling != CYCLIC:
+        take_turn(team, task, tally)
+    owners = team.owners
     first, stride, count = tally.first, tally.stride, tally.count
     spins = 0
     while True:
-        if plan.sampling == PERMUTATION:
-            i = next_in_order(team)
+        if plan.sampling == CYCLIC:
+            i = next_in_sweep(team, task, tally)
         else:
-            i = first + stride * int(rng.random() * count)
-        if plan.sampling == GAP:
-            mean, gap = tally.mean_gap, max(gaps[i], 0.0)
-            tally.mean_gap = mean + FORGET * (gap - mean)
-            if max(gap, FLOOR * mean) < CAP * mean * rng.random():
-                continue
+            i = pick(team, plan, tally, rng, first, stride, count)
         if compare_exchange(owners, i, 0, 1):
             return i
         relax(spins)
@@ -124,43 +114,6 @@ def claim(team, plan, task, tally, rng):
             first, stride, count = 0, 1, owners.size
             if is_over(team):
                 return -1
-
-
-@jit
-def choose_part(team, task, tally):
-    """Choose the blocks that the next draws of this worker come from.
-
-    Worker t draws from part t, whose data stay in its cache. Where another part has had
-    fewer turns, because its worker is slow, worker t draws from that part instead.
-    """
-    n, T, progress = team.owners.size, task.n_workers, team.progress
-    part = task.me
-    if task.parts == WHOLE:
-        part, T = 0, 1
-    else:
-        least = load_acquire(progress, part * APART) - 1
-        for t in range(T):
-            turns = load_acquire(progress, t * APART)
-            if turns < least:
-                part, least = t, turns
-        fetch_add(progress, part * APART, 1)
-    if task.parts == COMBS:
-        tally.first, tally.stride = part, T
-        tally.count = (n - part + T - 1) // T
-    else:
-        tally.first, tally.stride = part * n // T, 1
-        tally.count = (part + 1) * n // T - part * n // T
-    tally.left = 1 + tally.count // TURNS
-
-
-@jit
-def next_in_order(team):
-    """Return the next block of the order; each pass has its own stride, prime to n."""
-    order, strides = team.order, team.strides
-    n = order.size
-    ticket = fetch_add(team.cursor, 0, 1)
-    turn, at = ticket // n, ticket % n
-    return order[(at * strides[turn % strides.size] + turn) % n]
 
 
 @jit
@@ -174,7 +127,7 @@ def play_visit(data, view, blocks, i, scratch, work, plan, task, rng, tally):
     """Visit block i; solve it several times where a hard oracle is played."""
     tally.at = i
     repeats = draw_repeats(task, rng)
-    return visit(data, view, blocks, i, scratch, work, plan.exact, repeats)
+    return visit(data, view, blocks, i, scratch, work, plan, repeats)
 
 
 @jit

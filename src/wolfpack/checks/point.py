@@ -1,0 +1,38 @@
+"""Whether a point that a run is to start from lies in the feasible set."""
+
+from typing import Any
+
+from wolfpack.checks.trial import find_fault
+from wolfpack.problem import Problem
+
+
+def point_fault(
+    problem: Problem, blocks: Any, from_file: bool, same_problem: bool
+) -> str:
+    """Say why x may not be started from; empty: it may. A compiled loop would trust it.
+
+    A file may hold anything, and an atom of another problem may not exist in this one.
+    Without a trusted `contains`, the problem's functions try each atom with bounds
+    checking on, which costs a second or two to compile. The entries of a vector are no
+    indices, so any `contains` is enough for vectors.
+    """
+    has_contains, is_vector = problem.contains is not None, problem.offsets is None
+    if from_file:
+        trusted = has_contains and (problem.trusted or is_vector)
+    else:
+        trusted = has_contains or is_vector or same_problem
+    wrong = "" if trusted else _try_atoms(problem, blocks)
+    if wrong or problem.contains is None:
+        return wrong
+    bad = problem.kernels().first_outside(problem.data, blocks, problem.n_blocks)
+    return f"block {bad} of start lies outside its feasible set." if bad >= 0 else ""
+
+
+def _try_atoms(problem: Problem, blocks: Any) -> str:
+    if problem.prepare is not None and problem.contains is None:
+        return (
+            f"the atoms of start cannot be tried: {problem.name} has a fused step and "
+            "no `contains`; give the problem one."
+        )
+    fault = find_fault(problem, blocks)
+    return "" if fault is None else "block {} of start {}.".format(*fault)

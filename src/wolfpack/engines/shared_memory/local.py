@@ -1,0 +1,162 @@
+"""Workers that hold the rows of v that a step needs, from the oracle to the move.
+
+Where block i reads and writes a few rows of v and no others, a worker locks these rows,
+visits the block and makes its step. No other worker changes the rows meanwhile, so each
+step is exact, f never rises, and a run of many workers is a run of one worker in some
+order. A lock stands for several rows in a row. Workers draw from, or sweep, their own
+ranges of the blocks, so they want the same lock at the ends of the ranges only. Who
+holds the rows of a block holds the block: it needs no flag of its own.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wolfpack.engines.shared_memory.choice import APART, RANGES, choose
+from wolfpack.engines.shared_memory.team import TeamSession
+from wolfpack.engines.shared_memory.worker import (
+    halt,
+    is_lost,
+    is_over,
+    lacks_room,
+    play_visit,
+    report,
+    see_gap,
+    settle,
+)
+from wolfpack.kernels.atomics import acquire, fetch_add, release
+from wolfpack.kernels.borrow import borrow
+from wolfpack.kernels.compile import entry, jit
+from wolfpack.kernels.memory import zeros
+from wolfpack.kernels.slots import spread, touched
+from wolfpack.update.inbox import note_delay
+from wolfpack.update.plan import Exit
+from wolfpack.update.steps import alone
+
+# Locks of rows, for each worker: few enough to stay in its cache, and so many that two
+# workers that choose at random seldom want the same one.
+LOCKS = 256
+
+
+def serves(problem) -> bool:
+    """Return whether workers may hold the rows that a step of this problem needs."""
+    return problem.local and None not in (problem.touched, problem.curvature)
+
+
+class LocalMemory(NamedTuple):
+    """The private memory of one worker."""
+
+    atom: np.ndarray
+    rows: np.ndarray  # that its block touches
+    held: np.ndarray  # the locks that it holds, in ascending order
+
+    @classmethod
+    def create(cls, problem) -> "LocalMemory":
+        """Make the memory of a worker."""
+        return cls(
+            atom=zeros(problem.atom_size, problem.start.dtype),
+            rows=zeros(problem.max_rows, np.int64),
+            held=zeros(problem.max_rows + 1, np.int64),
+        )
+
+
+class LocalSession(TeamSession):
+    """Workers that hold the rows of their block."""
+
+    def __init__(self, problem, options, engine) -> None:
+        super().__init__(problem, options, engine, min(engine.size, problem.n_blocks))
+        self.memories = [LocalMemory.create(problem) for _ in range(self.n_workers)]
+        self.parts = RANGES
+        self.lock_parts(min(len(problem.shared), LOCKS * self.n_workers))
+
+    def begin(self, run, calls: int) -> None:
+        """Open all locks: a worker whose oracle raised did not."""
+        super().begin(run, calls)
+        self.team.locks[:] = 0
+
+    def run_worker(self, run, t: int, task) -> None:
+        """Run the loop of worker t."""
+        state = run.state
+        run.kernels.local_worker(
+            run.problem.data, state.shared, self.store.for_worker(state.blocks),
+            self.team, self.memories[t], self.rngs[t], self.tallies[t], self.works[t],
+            self.plan, task,
+        )  # fmt: skip
+
+
+@entry
+def local_worker(data, shared, blocks, team, memory, rng, tally, work, plan, task):
+    """Step until the calls of the slice are made, or a worker stops it."""
+    data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
+    team, memory, work = borrow(team), borrow(memory), borrow(work)
+    shift = 0  # each lock stands for 2^shift rows
+    while team.locks.size // APART << shift < len(shared):
+        shift += 1
+    fresh = 0
+    while not is_over(team) and not lacks_room(blocks, team, task):
+        i = choose(team, plan, task, tally, rng)
+        count = hold(data, team, memory, i, shift, work)
+        if count == 0:
+            break
+        atom, gap, ended = play_visit(
+            data, shared, blocks, i, memory.atom, work, plan, task, rng, tally
+        )
+        if ended != Exit.DONE:
+            halt(team, ended, i)
+            return
+        if is_lost(task, rng, tally):
+            let_go(team, memory, count)
+            continue
+        gamma = alone(data, blocks, i, atom, gap, plan, 0, work)
+        if not gamma >= 0.0:
+            halt(team, Exit.NOT_A_NUMBER, i)
+            return
+        if gamma > 0.0:
+            spread(data, blocks, i, atom, plan.reach * gamma, shared, work)
+            settle(blocks, team, i, atom, gamma)
+        let_go(team, memory, count)
+        see_gap(team, plan, tally, i, gap)
+        note_delay(tally, 0)  # no other worker could change what this step read
+        fresh = report(team, task, tally, fresh, 1)
+    fetch_add(team.called, 0, fresh)
+
+
+@jit
+def hold(data, team, memory, i, shift, work):
+    """Lock the rows that block i touches; return the number of locks, 0 at the end.
+
+    Every worker takes its locks in ascending order, so no two wait for each other. The
+    wait ends with the slice: a worker whose oracle raised opens no lock.
+    """
+    rows, held = memory.rows, memory.held
+    n_rows = touched(data, i, rows, work)
+    held[0] = rows[0] >> shift if n_rows > 0 else 0
+    count = 1
+    for j in range(1, n_rows):
+        count = insert(held, count, rows[j] >> shift)
+    for j in range(count):
+        if not acquire(team.locks, held[j] * APART, team.halt, 0):
+            let_go(team, memory, j)
+            return 0
+    return count
+
+
+@jit
+def insert(held, count, lock):
+    """Put a lock in its place among `count` in ascending order; return their number."""
+    at = count
+    while at > 0 and held[at - 1] > lock:
+        at -= 1
+    if at > 0 and held[at - 1] == lock:
+        return count
+    for k in range(count, at, -1):
+        held[k] = held[k - 1]
+    held[at] = lock
+    return count + 1
+
+
+@jit
+def let_go(team, memory, count):
+    """Release the first `count` locks that the worker holds."""
+    for j in range(count):
+        release(team.locks, memory.held[j] * APART)

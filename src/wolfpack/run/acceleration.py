@@ -1,0 +1,129 @@
+"""When to make an outer step, and with which reach: found, not asked for.
+
+The gap of an accelerated run has two parts (`update.outer` has the symbols),
+
+    f(x) - P(v) = sum of the block gaps at v  +  c/2 |u - v|^2
+
+The first is what block steps have left to do, the second what the outer loop has. Both
+are known without an oracle call, the first as the running estimate.
+
+An outer step is made when block steps have brought the first part down to 1 - sqrt(s)/2
+of what it was at the last one: Catalyst asks for such a geometric decrease, and it
+keeps z from running away from blocks that cannot follow. Then s is chosen so that
+neither part is large while the other is small: with a smaller s the first part falls
+faster, and the second more slowly.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from wolfpack.engines.base import Engine
+from wolfpack.problem import Problem
+from wolfpack.update.outer import Outer
+
+FALL = 0.5  # in 1 - FALL sqrt(s)
+BALANCE = 2.0  # the first part over the second that s is steered to
+GAIN, MOST_CHANGE = 0.25, 1.5  # of s in one outer step
+LEAST_INNER = 1e-3  # times the second part, the first is as good as 0
+LEAST, MOST = 1e-4, 0.9  # values of s
+FEWEST = 250  # blocks for "auto": fewer give no good estimate, and take milliseconds
+# An estimate that is too low has seen some blocks too long ago. Towards minimisers of
+# blocks, gaps are smaller by any factor.
+MOST_BIAS, MOST_BIAS_EXACT = 2.0, 1e6
+
+
+def decide(
+    problem: Problem,
+    engine: Engine,
+    step: Any,
+    sampling: str,
+    averaging: bool,
+    wish: Any,
+) -> bool:
+    """Return whether to accelerate, where `wish` is True, False or "auto"."""
+    if not (
+        isinstance(wish, bool | np.bool_) or (isinstance(wish, str) and wish == "auto")
+    ):
+        raise ValueError(f"accelerate must be True, False or 'auto', not {wish!r}.")
+    is_auto = isinstance(wish, str)
+    if not is_auto and not wish:
+        return False
+    why_not = _obstacle(problem, engine, step, sampling, averaging)
+    if why_not and not is_auto:
+        raise ValueError(f"accelerate=True is not possible here: {why_not}")
+    is_usual = engine.acceleration == "always" and problem.n_blocks >= FEWEST
+    return not why_not and (is_usual or not is_auto)
+
+
+def _obstacle(
+    problem: Problem, engine: Engine, step: Any, sampling: str, averaging: bool
+) -> str:
+    """Return why a run cannot be accelerated; empty: it can."""
+    if not problem.ridge:
+        return (
+            f"it takes a problem whose g(v) is c/2 |v|^2, and {problem.name} does not "
+            "say so (Problem.ridge)."
+        )
+    if problem.value is None:
+        return "it needs a problem with a value function."
+    if step not in ("line", "exact"):
+        return f"step={step!r} follows a schedule of plain steps; use step='line'."
+    if step == "exact" and sampling == "gap":
+        return (
+            "the block gaps of step='exact' are not those of a check, and an outer "
+            "step needs their sum; use sampling='permutation' or 'cyclic'."
+        )
+    if averaging:
+        return "the average is of plain iterates; set averaging=False."
+    if engine.acceleration == "never":
+        return (
+            f"the loops of {type(engine).__name__} do not know `plan.reach`; see "
+            "wolfpack.engines.base."
+        )
+    return ""
+
+
+def is_time(outer: Outer, inner: float) -> bool:
+    """Return whether to make an outer step; `inner` is the estimate of all block gaps.
+
+    It may be biased, but always in the same way.
+    """
+    return inner <= (1.0 - FALL * math.sqrt(outer.reach)) * outer.numbers.inner
+
+
+def make_step(
+    outer: Outer,
+    shared: np.ndarray,
+    inner: float,
+    rest: float,
+    calls: int,
+    crew: Any = None,
+) -> None:
+    """Make an outer step, where the gap is `inner` + `rest`.
+
+    Where block steps have brought the first part to 0, no later one would be smaller,
+    so the next outer step may come when it is next to nothing beside the second. (Where
+    it may come at a tenth of the second, z runs away, and the second with it.)
+    """
+    reach = next_reach(outer, inner, rest)
+    least = LEAST_INNER * rest / float(outer.numbers.bias)
+    outer.step(shared, reach, max(inner, least), calls, crew)
+
+
+def next_reach(outer: Outer, inner: float, rest: float) -> float:
+    """Return the next s, where the gap is `inner`, with its bias, plus `rest`."""
+    inner *= outer.numbers.bias
+    if not (inner > 0.0 and rest > 0.0):
+        return outer.reach
+    factor = (BALANCE * rest / inner) ** GAIN
+    factor = min(max(factor, 1.0 / MOST_CHANGE), MOST_CHANGE)
+    return min(max(outer.reach * factor, LEAST), MOST)
+
+
+def learn_bias(outer: Outer, found: float, estimate: float, exact: bool) -> None:
+    """Note how much too low the sum of all block gaps was estimated."""
+    if 0.0 < estimate < math.inf and 0.0 < found < math.inf:
+        most = MOST_BIAS_EXACT if exact else MOST_BIAS
+        outer.numbers.bias = min(max(found / estimate, 1.0), most)

@@ -1,0 +1,75 @@
+"""The certificate of an accelerated run: P at w = v, and f at x.
+
+Weak duality holds for any pair of them, so one oracle pass at v bounds f* from below,
+whether or not v fits x. The pass gives all block gaps too, and u follows from v and z,
+
+    gap = sum of the block gaps at v + c/2 |u - v|^2
+
+so most checks look at no stored atom; their gap is as exact as v is, about 1e-6 of f in
+single precision. Where the goal seems reached, or the run ends, u = v0 + A x and <c, x>
+are computed from the atoms.
+"""
+
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from wolfpack.kernels.memory import copy
+from wolfpack.run.certificate import Certificate, Certifier
+from wolfpack.state import State
+
+# v is computed anew from x after this many passes, because rounding gathers in it.
+REBUILD_PASSES = 25
+NEAR = 1.01  # times the goal, a gap is computed from the atoms
+
+
+class PairCertifier(Certifier):
+    """Certifies the iterates of one accelerated run."""
+
+    def __init__(self, *args, goal: float) -> None:
+        super().__init__(*args)
+        self.goal = goal
+        self._exact = self._best = copy(self.problem.shared)
+        if self._exact.dtype != np.float64:  # a copy, for exact scores
+            self._exact = self._exact.astype(np.float64)
+
+    def certify(
+        self, state: State, stop: Callable[[], bool], is_last: bool = True
+    ) -> Certificate | None:
+        """Bound f(x) - f* for the x of `state`; None if `stop()` ended the pass."""
+        begin, outer, c = time.perf_counter(), state.outer, self.problem.ridge
+        assert outer is not None
+        calls, n = state.n_oracle_calls, self.problem.n_blocks
+        self._best[...] = self._exact[...] = state.shared
+        gaps = np.full(n, math.nan)
+        least = self._least(state, state.shared, self._exact, stop, gaps)
+        if least is None:
+            return None
+        found = outer.measure(state.shared, self.origin, self.crew)
+        lower = least - c * (0.5 * found.vv - found.vv0) + self._constant
+        gap, drift = float(gaps.sum()) + 0.5 * c * found.apart, 0.0
+        is_old = calls - outer.numbers.rebuilt >= REBUILD_PASSES * n
+        self.is_exact = is_last or is_old or not gap > NEAR * self.goal
+        if self.is_exact:
+            image, linear = self.rebuild(state)
+            gap = self.evaluate(image) + linear - lower
+            size = abs(least) + abs(linear) + c * (found.vv + found.uu)
+            self._refuse_negative(state, gap, size)
+            if is_old and not is_last:
+                drift = outer.mix(image, state.shared, self.crew)
+                outer.numbers.rebuilt = calls
+        if math.isfinite(found.vv):
+            self._refuse_endless(state, gap)
+        gap = gap if math.isnan(gap) else max(gap, 0.0)  # < 0 by rounding
+        self.seconds = time.perf_counter() - begin
+        return Certificate(
+            lower + gap, gap, drift, state.shared, self._best, False, gaps
+        )
+
+    @property
+    def _constant(self) -> float:
+        """g(v) - c/2 |v|^2, the same for every v."""
+        square = float(np.square(self.origin).sum())
+        return self.evaluate(self.origin) - 0.5 * self.problem.ridge * square

@@ -1,0 +1,190 @@
+"""The accelerated outer loop around block steps: Catalyst, of Lin, Mairal, Harchaoui.
+
+Where g(v) = c/2 |v|^2, the dual of min f is P(w) = c/2 |w|^2 - c <w, v0> + H(w). An
+outer step minimises P(w) + kappa/2 |w - z|^2 roughly, and then extrapolates z. Block
+steps minimise that sum as they are. With s = c / (c + kappa), called the reach, and
+u = v0 + A x, they ask the oracle at
+
+    v = s u + (1 - s) z
+
+where the curvature of a step is s times that at u, and a step moves v by s gamma A d.
+An outer step takes w = v, and sets
+
+    z <- w + beta (w - w_before),    beta = (1 - sqrt s) / (1 + sqrt s)
+
+so v is shifted by (1 - s) (z - z_before). Plain steps are those with s = 1.
+"""
+
+import math
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolfpack.kernels.compile import entry
+from wolfpack.kernels.memory import copy
+from wolfpack.kernels.specialise import library
+
+FIRST_REACH = 0.2
+LONG = 2**16  # the least numbers of an array for one more thread
+
+# What the outer loop knows. `inner` is the sum of the block gaps at the last outer
+# step, `calls` are the oracle calls before it, `bias` is the gap over its estimate at
+# the last check.
+OUTER = np.dtype(
+    [
+        ("reach", np.float64),  # s
+        ("inner", np.float64),
+        ("bias", np.float64),
+        ("steps", np.int64),
+        ("calls", np.int64),
+        ("rebuilt", np.int64),  # oracle calls before v was last computed from x
+    ],
+    align=True,
+)
+
+
+class Products(NamedTuple):
+    """Inner products of v, u and v0, which give both bounds."""
+
+    vv: float
+    vv0: float
+    uu: float
+    apart: float  # |u - v|^2
+
+
+class Outer(NamedTuple):
+    """Where the outer loop stands. A method takes the threads that may help it."""
+
+    anchor: np.ndarray  # z
+    last: np.ndarray  # w of the last outer step
+    numbers: Any  # a record OUTER
+
+    @classmethod
+    def begin(cls, shared: np.ndarray) -> "Outer":
+        """Start with z = w = v."""
+        numbers = np.zeros(1, OUTER).view(np.recarray)[0]
+        numbers.reach, numbers.inner, numbers.bias = FIRST_REACH, math.inf, 1.0
+        return cls(copy(shared), copy(shared), numbers)
+
+    def warm_up(self) -> None:
+        """Compile or load all kernels, by calls on nothing."""
+        v, exact = self.anchor[:0], np.zeros(0)
+        _over(None, "distance", [v, v])
+        _over(None, "extrapolate", [v, v, v], 1.0, 0.0, 1.0)
+        _over(None, "products", [v, v, exact], 1.0)
+        _over(None, "blend", [exact, v, v], 1.0)
+
+    def copy(self) -> "Outer":
+        """Return a copy that shares no memory."""
+        return Outer(copy(self.anchor), copy(self.last), self.numbers.copy())
+
+    @property
+    def reach(self) -> float:
+        """How far v follows x, s."""
+        return float(self.numbers.reach)
+
+    @property
+    def beta(self) -> float:
+        """How far an outer step extrapolates."""
+        root = math.sqrt(self.reach)
+        return (1.0 - root) / (1.0 + root)
+
+    def apart(self, shared: np.ndarray, crew: Any = None) -> float:
+        """Return |u - v|^2."""
+        s = self.reach
+        (total,) = _over(crew, "distance", [shared, self.anchor])
+        return ((1.0 - s) / s) ** 2 * float(total)
+
+    def step(
+        self,
+        shared: np.ndarray,
+        reach: float,
+        inner: float,
+        calls: int,
+        crew: Any = None,
+    ) -> None:
+        """Make an outer step, and change s to `reach`; x stays, and v follows."""
+        arrays = [shared, self.anchor, self.last]
+        _over(crew, "extrapolate", arrays, self.reach, self.beta, reach)
+        numbers = self.numbers
+        numbers.reach, numbers.inner, numbers.calls = reach, inner, calls
+        numbers.steps += 1
+
+    def measure(
+        self, shared: np.ndarray, origin: np.ndarray, crew: Any = None
+    ) -> Products:
+        """Return inner products of v, u and v0 = `origin`."""
+        found = _over(crew, "products", [shared, self.anchor, origin], self.reach)
+        return Products(*(float(number) for number in found))
+
+    def mix(self, image: np.ndarray, out: np.ndarray, crew: Any = None) -> float:
+        """Write s u + (1 - s) z, where u = `image`; return the relative change."""
+        change, size = _over(crew, "blend", [image, self.anchor, out], self.reach)
+        return math.sqrt(change / size) if size > 0.0 else 0.0
+
+
+def _over(crew: Any, name: str, arrays: list[np.ndarray], *numbers: float) -> Any:
+    """Call a kernel on whole arrays, by several threads where they are long.
+
+    Returns the sums of what it returns.
+    """
+    kernel = getattr(library(sys.modules[__name__]), name)
+    flat = [array.reshape(-1) for array in arrays]
+    size = flat[0].size
+    count = 1 if crew is None else max(1, min(crew.size, size // LONG))
+    if crew is None or count == 1:
+        return kernel(*flat, *numbers)
+
+    def work(t: int) -> Any:
+        part = slice(t * size // count, (t + 1) * size // count)
+        return kernel(*(array[part] for array in flat), *numbers)
+
+    return np.sum(crew.run(work, count), axis=0)
+
+
+@entry
+def distance(shared, anchor):
+    """Return |v - z|^2."""
+    total = 0.0
+    for k in range(shared.size):
+        total += (shared[k] - np.float64(anchor[k])) ** 2
+    return (total,)
+
+
+@entry
+def extrapolate(shared, anchor, last, s, beta, reach):
+    """Move z ahead of w = v, and v to where x has it for the next `reach`."""
+    for k in range(shared.size):
+        now, z = np.float64(shared[k]), np.float64(anchor[k])
+        u = z + (now - z) / s
+        z = now + beta * (now - last[k])
+        last[k], anchor[k] = now, z
+        shared[k] = z + reach * (u - z)
+    return (0.0,)
+
+
+@entry
+def products(shared, anchor, origin, s):
+    """Return <v, v>, <v, v0>, <u, u> and |u - v|^2."""
+    vv, vv0, uu, apart = 0.0, 0.0, 0.0, 0.0
+    for k in range(shared.size):
+        v, z = np.float64(shared[k]), np.float64(anchor[k])
+        u = z + (v - z) / s
+        vv += v * v
+        vv0 += v * origin[k]
+        uu += u * u
+        apart += (u - v) ** 2
+    return vv, vv0, uu, apart
+
+
+@entry
+def blend(image, anchor, out, s):
+    """Write z + s (u - z); return the squares of its change and of its size."""
+    change, size = 0.0, 0.0
+    for k in range(out.size):
+        v = anchor[k] + s * (image[k] - anchor[k])
+        change += (v - out[k]) ** 2
+        size += v * v
+        out[k] = v
+    return change, size
