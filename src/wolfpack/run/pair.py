@@ -10,6 +10,7 @@ single precision. Where the goal seems reached, or the run ends, u = v0 + A x an
 are computed from the atoms.
 """
 
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -68,7 +69,7 @@ class PairCertifier(Certifier):
             lower + gap, gap, drift, state.shared, self._best, False, gaps
         )
 
-    @property
+    @functools.cached_property
     def _constant(self) -> float:
         """g(v) - c/2 |v|^2, the same for every v."""
         square = float(np.square(self.origin).sum())
