@@ -89,7 +89,7 @@ def test_a_wish_that_is_none(wish):
 def test_auto_means_wherever_it_helps(monkeypatch):
     problem = case_of("chain").problem
     assert solve(problem, tol=0, max_epochs=3, rng=0).state.outer is None  # few blocks
-    monkeypatch.setattr(acceleration, "FEWEST", problem.n_blocks)
+    monkeypatch.setattr(acceleration, "FEWEST", 1)
     how = {"tol": 0, "max_epochs": 3, "rng": 0}
     simulated = Delayed(workers=delays.Workers(2, oracle_seconds=1e-3))
     for engine in (Delayed(delays.poisson(2)), simulated):

@@ -28,7 +28,9 @@ BALANCE = 2.0  # the first part over the second that s is steered to
 GAIN, MOST_CHANGE = 0.25, 1.5  # of s in one outer step
 LEAST_INNER = 1e-3  # times the second part, the first is as good as 0
 LEAST, MOST = 1e-4, 0.9  # values of s
-FEWEST = 250  # blocks for "auto": fewer give no good estimate, and take milliseconds
+# Blocks a thread for "auto": fewer give no good estimate, and threads would make many
+# passes between two outer steps; such a run takes milliseconds.
+FEWEST = 250
 # An estimate that is too low has seen some blocks too long ago. Towards minimisers of
 # blocks, gaps are smaller by any factor.
 MOST_BIAS, MOST_BIAS_EXACT = 2.0, 1e6
@@ -53,7 +55,8 @@ def decide(
     why_not = _obstacle(problem, engine, step, sampling, averaging)
     if why_not and not is_auto:
         raise ValueError(f"accelerate=True is not possible here: {why_not}")
-    is_usual = engine.acceleration == "always" and problem.n_blocks >= FEWEST
+    has_many = problem.n_blocks >= FEWEST * engine.size
+    is_usual = engine.acceleration == "always" and has_many
     return not why_not and (is_usual or not is_auto)
 
 
