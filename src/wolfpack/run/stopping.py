@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # The chance that a block is not drawn in 30 passes is exp(-30), about 1e-13.
 IDLE_PASSES = 30.0
+LATE_PASSES = 1000.0  # the same for accelerated threads and clusters
 NOISE = 4.0  # times the precision of v, relative to the scale, a gap is rounding
 LOOKS = 3  # checks that must agree that an accelerated run is at rest
 
@@ -40,7 +41,9 @@ def judge(run: "Run") -> Status | None:
         return Status.CONVERGED
     if run.state.outer is not None:
         noise = NOISE * np.finfo(run.state.shared.dtype).eps * run.problem.scale
-        return Status.STALLED if is_at_rest(trace, noise) else None
+        # Threads and clusters make outer steps when they meet, not once a pass.
+        passes = IDLE_PASSES if run.engine.reproducible else LATE_PASSES
+        return Status.STALLED if is_at_rest(trace, noise, passes) else None
     if run.options.plan.rule == LINE:
         if row.objective > trace[0].objective + run.problem.scale:
             return Status.DIVERGED  # possible where each worker searches alone
@@ -49,18 +52,20 @@ def judge(run: "Run") -> Status | None:
     return None
 
 
-def is_at_rest(trace: Sequence[TraceRow], noise: float) -> bool:
+def is_at_rest(
+    trace: Sequence[TraceRow], noise: float, passes: float = IDLE_PASSES
+) -> bool:
     """Return whether the gap of an accelerated run has long not fallen.
 
     Its gap may rise for a while. So it must not have fallen by a tenth in as many
-    passes as led there, in no fewer than IDLE_PASSES, and in several checks. Gaps below
+    passes as led there, in no fewer than `passes`, and in several checks. Gaps below
     `noise` differ by chance.
     """
     least = max(1.1 * min(row.gap for row in trace), noise)
     best = next(k for k, row in enumerate(trace) if row.gap <= least)
     took = trace[best].epoch - trace[0].epoch
     idle = trace[-1].epoch - trace[best].epoch
-    return idle >= max(IDLE_PASSES, took) and len(trace) - 1 - best >= LOOKS
+    return idle >= max(passes, took) and len(trace) - 1 - best >= LOOKS
 
 
 def is_idle(trace: Sequence[TraceRow], session: Session) -> bool:
