@@ -45,11 +45,9 @@ def decide(
     wish: Any,
 ) -> bool:
     """Return whether to accelerate, where `wish` is True, False or "auto"."""
-    if not (
-        isinstance(wish, bool | np.bool_) or (isinstance(wish, str) and wish == "auto")
-    ):
+    is_auto = isinstance(wish, str) and wish == "auto"
+    if not (is_auto or isinstance(wish, bool | np.bool_)):
         raise ValueError(f"accelerate must be True, False or 'auto', not {wish!r}.")
-    is_auto = isinstance(wish, str)
     if not is_auto and not wish:
         return False
     why_not = _obstacle(problem, engine, step, sampling, averaging)

@@ -33,7 +33,7 @@ class Journal:
         """Return the sum of all block gaps, estimated from those seen last."""
         run, state = self.run, self.run.state
         progress, gaps = state.progress, state.sampler.gaps
-        if gaps.size and state.n_updates:
+        if gaps.size and progress.checked >= 0:  # the sampler knows every gap
             self._gaps = float(gaps.sum())
         elif progress.gaps_seen > 0:
             total = run.problem.n_blocks * progress.gap_sum
@@ -74,8 +74,12 @@ class Journal:
         self.trace.append(self._row(found.objective, found.gap, found.drift))
 
     def note_bound(self, objective: float, gap: float, exact: np.ndarray) -> None:
-        """Add a row for a gap that was found without a pass, at v = `exact`."""
-        self._best_v, self._averaged = exact, False
+        """Add a row for a gap that was found without a pass, at v0 + A x = `exact`.
+
+        In an accelerated run the solution stays the v of the bound.
+        """
+        if self.run.state.outer is None:
+            self._best_v, self._averaged = exact, False
         self.trace.append(self._row(objective, gap, self.trace[-1].drift))
 
     def _row(self, objective: float, gap: float, drift: float) -> TraceRow:

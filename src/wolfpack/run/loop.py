@@ -102,9 +102,10 @@ class Run:
         """Advance and check in turns; return why it stopped."""
         status = self._look_first()
         while status is None:
-            if self._is_due() and self._check(
-                lambda: self.is_interrupted, self._counts
-            ):
+            # Before the first update an accelerated run checks for callbacks only, and
+            # that must not change what follows.
+            marks = self.state.outer is None or self.state.n_oracle_calls > 0
+            if self._is_due() and self._check(lambda: self.is_interrupted, marks):
                 status = stopping.judge(self)
                 if self.journal.tell(checked=True):
                     status = status or Status.STOPPED
@@ -116,14 +117,6 @@ class Run:
                 if self._stopped or self.journal.beat():
                     status = Status.STOPPED
         return status
-
-    @property
-    def _counts(self) -> bool:
-        """Whether a check now may change what comes after it.
-
-        One before the first update of an accelerated run is made for callbacks only.
-        """
-        return self.state.outer is None or self.state.n_oracle_calls > 0
 
     def _look_first(self) -> Status | None:
         """Check a resumed run at its start: it may have reached its goal already."""
@@ -140,11 +133,12 @@ class Run:
         """Certify the last iterate without changing it, so that a run can resume."""
         trace = self.journal.trace
         is_known = bool(trace) and trace[-1].n_updates == self.state.n_updates
-        if is_known and not self.certifier.is_exact:
-            trace.pop()
         if not (is_known and self.certifier.is_exact):
             hurry = status is Status.INTERRUPTED and bool(trace)
-            if hurry and self.certifier.seconds > PATIENCE_SECONDS:
+            if is_known:  # v is certified, and f(x) is only known from v
+                self._bound_from_before()
+                del trace[-2]
+            elif hurry and self.certifier.seconds > PATIENCE_SECONDS:
                 self._bound_from_before()
             else:
                 self._check(lambda: False, scheduled=False)
@@ -289,4 +283,4 @@ class Run:
         objective = self.certifier.evaluate(exact) + linear
         row = self.journal.trace[-1]
         gap = objective - row.lower_bound if math.isfinite(objective) else row.gap
-        self.journal.note_bound(objective, gap, exact)
+        self.journal.note_bound(objective, max(gap, 0.0), exact)  # < 0 by rounding
