@@ -17,19 +17,23 @@ round moves all blocks at once, so it counts as one update, and as one pass.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
 from wolfpack.engines.base import Engine, Session
 from wolfpack.kernels.specialise import library
+from wolfpack.problem import Problem
 from wolfpack.problems.fused_lasso import penalty
 from wolfpack.update import segments
 from wolfpack.update.plan import Exit
 
-# A round solves the problem of its segments to this part of the goal, or of the gap
-# that the last round left, or at first of the scale.
-INNER_GOAL, INNER_GAP, FIRST = 0.2, 0.02, 1e-3
+# The problem of the segments is solved to the part FIRST of the scale, then SHARPER
+# times that, and so on, and at last to the part INNER of the goal.
+FIRST, SHARPER, INNER = 1e-3, 0.03, 0.2
 LEAST = 1e-15  # of the scale: a smaller gap is rounding
+EXCESS = 1e-7  # of alpha, by which a price may exceed it
+MOST_TURNS = 30  # of splitting and solving in one round
 AT_ALPHA = 1.0 - 1e-9  # a price of this part of alpha or more may have a jump
 VISITS = 2_000_000  # numbers that block steps touch between two signs of life
 SWEEPS = 20_000  # of all change points at most in one round
@@ -107,39 +111,24 @@ class ActiveSetSession(Session):
 
     def warm_up(self, run) -> None:
         """Solve a signal of two rows and one jump, which compiles the loops."""
-        alpha, _ = penalty(run.problem)
-        width = self._columns(run.problem)[0].stop
-        heights = np.multiply.outer([-3.0 * alpha, 3.0 * alpha], np.ones(width))
-        Segments(heights, np.ones(2), alpha, True).round(math.inf, lambda: False)
-
-    @staticmethod
-    def _columns(problem) -> list[slice]:
-        """Return the parts of the columns that jump together."""
-        width = problem.shared.shape[1]
-        if penalty(problem)[1] == 1.0:
-            return [slice(j, j + 1) for j in range(width)]
-        return [slice(0, width)]
+        heights = np.array([[-3.0], [3.0]])
+        Segments(heights, np.ones(2), 1.0, True).round(math.inf)
 
     def open(self, run) -> None:
         """Sum up the signal; begin with the change points of the state, if any."""
-        problem, state = run.problem, run.state
-        alpha, q = penalty(problem)
-        roots = problem.data.roots
-        heights = problem.shared * roots[:, np.newaxis]
-        for columns in self._columns(problem):
-            part = Segments(heights[:, columns], roots, alpha, q == 2.0)
-            part.begin(state.blocks.points[:, columns])
-            self.parts.append(part)
+        self.parts = make_parts(run.problem)
+        for part in self.parts:
+            part.begin(run.state.blocks.points[:, part.columns])
 
     def advance(self, run, calls: int) -> Exit:
         """Make a round for every n calls."""
         state, problem = run.state, run.problem
         goal = run.goal / len(self.parts)
         for _ in range(max(1, calls // problem.n_blocks)):
-            for part, columns in zip(self.parts, self._columns(problem), strict=True):
+            for part in self.parts:
                 part.round(goal, run.pulse)
-                state.blocks.points[:, columns] = part.points
-                state.shared[:, columns] = part.shared
+                state.blocks.points[:, part.columns] = part.points
+                state.shared[:, part.columns] = part.shared
             state.progress.calls += problem.n_blocks
             state.progress.updates += 1
             if run.pulse():
@@ -153,14 +142,42 @@ class ActiveSetSession(Session):
         return np.hstack([part.smooth for part in self.parts])
 
 
+def make_parts(problem: Problem) -> "list[Segments]":
+    """Return the columns that jump together: all of them, or each alone (q = 1)."""
+    alpha, q = penalty(problem)
+    roots, width = problem.data.roots, problem.shared.shape[1]
+    heights, step = problem.shared * roots[:, np.newaxis], 1 if q == 1.0 else width
+    return [
+        Segments(heights, roots, alpha, q == 2.0, slice(first, first + step))
+        for first in range(0, width, step)
+    ]
+
+
 class Segments:
-    """A signal whose rows between two change points have one value."""
+    """A signal whose rows between two change points have one value.
+
+    Attributes
+    ----------
+    bounds, prices : ndarray
+        Where segments begin, and the end; the prices of the jumps between them.
+    points, shared, smooth : ndarray
+        x, the v that fits it, and the v with one value a segment: after a round.
+    primal, dual : float
+        Both objectives, after a round.
+    """
 
     def __init__(
-        self, heights: np.ndarray, roots: np.ndarray, alpha: float, is_round: bool
+        self,
+        heights: np.ndarray,
+        roots: np.ndarray,
+        alpha: float,
+        is_round: bool,
+        columns: slice = slice(None),
     ) -> None:
-        self.kernels, self.alpha, self.is_round = library(segments), alpha, is_round
-        self.heights, self.roots = np.ascontiguousarray(heights), roots
+        self.kernels: Any = library(cast(Any, segments))
+        self.alpha, self.is_round, self.columns = alpha, is_round, columns
+        self.heights, self.roots = np.ascontiguousarray(heights[:, columns]), roots
+        heights = self.heights
         n, width = heights.shape
         weights = 1.0 / np.square(roots)
         self.mass, self.sums = np.zeros(n + 1), np.zeros((n + 1, width))
@@ -178,10 +195,10 @@ class Segments:
         """The duality gap after the last round; infinite before the first."""
         return max(self.primal - self.dual, 0.0) if self.is_solved else math.inf
 
-    @property
-    def values(self) -> np.ndarray:
-        """The values of the segments."""
-        return self.smooth[self.bounds[:-1]] * self.roots[self.bounds[:-1], np.newaxis]
+    def change_alpha(self, alpha: float) -> None:
+        """Keep the change points, whose prices are as large as alpha."""
+        self.prices *= alpha / self.alpha
+        self.alpha, self.is_solved = alpha, False
 
     def begin(self, points: np.ndarray) -> None:
         """Begin with the change points of a feasible x: rows whose price is alpha."""
@@ -192,35 +209,51 @@ class Segments:
     def _sizes(self, prices: np.ndarray) -> np.ndarray:
         return np.linalg.norm(prices, ord=2 if self.is_round else 1, axis=1)
 
-    def round(self, goal: float, pulse: Callable[[], bool]) -> None:
-        """Split, solve and unfold once; `pulse()` may end the steps early."""
-        self.split()
-        limit = max(INNER_GOAL * goal, LEAST * self.scale)
-        loose = INNER_GAP * self.gap if self.is_solved else FIRST * self.scale
-        while self._solve(max(limit, loose), pulse):
-            at_alpha = self._sizes(self.prices) >= AT_ALPHA * self.alpha
-            if at_alpha.all():
+    def round(self, goal: float, pulse: Callable[[], bool] = lambda: False) -> None:
+        """Split and solve in turns, more and more exactly, until no price exceeds alpha.
+
+        The problem of the segments is then solved to a part of `goal`. `pulse()` ends
+        the round early; what it has found so far is kept.
+        """
+        last = max(INNER * goal, LEAST * self.scale)
+        excess = min(max(last / (self.scale or 1.0), LEAST), EXCESS)
+        aim = last if self.is_solved else max(FIRST * self.scale, last)
+        for _ in range(MOST_TURNS):
+            is_split = self._split(excess)
+            if not is_split and self.is_solved and aim == last:
                 break
-            self.bounds = np.delete(self.bounds, np.flatnonzero(~at_alpha) + 1)
-            self.prices = np.ascontiguousarray(self.prices[at_alpha])
+            self.is_solved = True
+            if not self._settle(aim, pulse):
+                break
+            aim = max(SHARPER * aim, last)
         self.primal, self.dual = self.kernels.unfold(
             self.heights, self.roots, self.sums, self.mass, self.bounds, self.prices,
             self.alpha, self.is_round, self.points, self.smooth, self.shared,
         )  # fmt: skip
-        self.is_solved = True
 
-    def split(self) -> None:
-        """Add change points where prices exceed alpha."""
+    def _split(self, excess: float) -> bool:
+        """Add change points where prices exceed alpha; return whether there are any."""
         n, width = self.heights.shape
         rows, new = np.empty(n, np.int64), np.empty((n, width))
         count = self.kernels.refine(
-            self.sums, self.mass, self.bounds, self.prices, self.alpha,
+            self.sums, self.mass, self.bounds, self.prices, self.alpha, excess,
             self.is_round, rows, new,
         )  # fmt: skip
         rows = np.concatenate([self.bounds[1:-1], rows[:count]])
         order = np.argsort(rows, kind="stable")
         self.bounds = np.concatenate([[0], rows[order], [n]])
         self.prices = np.concatenate([self.prices, new[:count]])[order]
+        return count > 0
+
+    def _settle(self, goal: float, pulse: Callable[[], bool]) -> bool:
+        """Solve, and let go of change points without a jump; False: ended early."""
+        while self._solve(goal, pulse):
+            at_alpha = self._sizes(self.prices) >= AT_ALPHA * self.alpha
+            if at_alpha.all():
+                return True
+            self.bounds = np.delete(self.bounds, np.flatnonzero(~at_alpha) + 1)
+            self.prices = np.ascontiguousarray(self.prices[at_alpha])
+        return False
 
     def _solve(self, goal: float, pulse: Callable[[], bool]) -> bool:
         """Make block steps until their gaps sum to `goal`; False: ended early."""

@@ -2,13 +2,13 @@
 
     min over X   1/2 sum_t w_t |X_t - Y_t|^2 + alpha sum_t |X_(t+1) - X_t|_q
 
-for a signal Y of n rows in d dimensions, with a weight w_t a row, mostly 1. In the dual,
-block t is the price U_t of the jump between rows t and t + 1,
+for a signal Y of n rows in d dimensions, with weights w_t, mostly 1. In the dual, block
+t is the price U_t of the jump between rows t and t + 1,
 
     min over U   1/2 sum_t w_t (|X_t|^2 - |Y_t|^2),   X_t = Y_t + (U_t - U_(t-1)) / w_t,
                  |U_t|_p <= alpha
 
-with 1/p + 1/q = 1. Row t of v is sqrt(w_t) X_t, so that g is 1/2 |v|^2 minus a constant:
+with 1/p + 1/q = 1. Row t of v is sqrt(w_t) X_t, so that g(v) = 1/2 |v|^2 - constant;
 A_t u adds r_t u to row t and takes r_(t+1) u from the next, where r_t = 1 / sqrt(w_t),
 and the gradient of block t is the jump, X_t - X_(t+1). The gap is primal - dual.
 """
@@ -146,7 +146,13 @@ def constants(problem: Problem) -> Constants | None:
     if (problem.data.roots != 1.0).any():
         return None
     alpha, q = penalty(problem)
-    return fused_lasso_constants(*problem.shared.shape, alpha, q=q)
+    n_rows, n_columns = problem.shared.shape
+    return fused_lasso_constants(n_rows, n_columns, alpha, q=q)
+
+
+def smallest_jump(jumps: np.ndarray) -> float:
+    """Return the size below which a jump is rounding, given those of the signal."""
+    return 1e-6 * float(jumps.max())
 
 
 def constant_prices(Y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:

@@ -25,17 +25,28 @@ from wolfpack.kernels.compile import entry, jit
 
 STACK = 64  # parts that wait: the shorter half comes first, so log2(n) are enough
 LOOKS = 64  # times n rows at most are read in one call of `refine`
-EXCESS = 1e-7  # of alpha, by which a price may exceed it before its segment is split
+
+
+@jit
+def euclidean(vector):
+    """Return the Euclidean norm, by four sums that do not wait for each other."""
+    a, b, c, d, whole = 0.0, 0.0, 0.0, 0.0, vector.size // 4 * 4
+    for j in range(0, whole, 4):
+        a += vector[j] * vector[j]
+        b += vector[j + 1] * vector[j + 1]
+        c += vector[j + 2] * vector[j + 2]
+        d += vector[j + 3] * vector[j + 3]
+    for j in range(whole, vector.size):
+        a += vector[j] * vector[j]
+    return np.sqrt(a + b + (c + d))
 
 
 @jit
 def length(price, is_round):
     """Return the norm of a price."""
-    total = 0.0
     if is_round:
-        for j in range(price.size):
-            total += price[j] * price[j]
-        return np.sqrt(total)
+        return euclidean(price)
+    total = 0.0
     for j in range(price.size):
         total += abs(price[j])
     return total
@@ -44,11 +55,9 @@ def length(price, is_round):
 @jit
 def height(jump, is_round):
     """Return the norm of a jump."""
-    total = 0.0
     if is_round:
-        for j in range(jump.size):
-            total += jump[j] * jump[j]
-        return np.sqrt(total)
+        return euclidean(jump)
+    total = 0.0
     for j in range(jump.size):
         total = max(total, abs(jump[j]))
     return total
@@ -108,15 +117,16 @@ def find_worst(sums, mass, first, last, before, value, price, limit, is_round):
 
 
 @entry
-def refine(sums, mass, bounds, prices, alpha, is_round, rows, new):
+def refine(sums, mass, bounds, prices, alpha, excess, is_round, rows, new):
     """Split segments at their largest price, and again both halves, while one exceeds.
 
-    Writes the rows and their prices, of size alpha, and returns how many. The halves
+    A price may exceed alpha by the factor 1 + `excess`. Writes the rows and their
+    prices, of size alpha, and returns how many. The halves
     are split as if the new price were fixed, which in one dimension it is: then one
     call finds the answer (a taut string).
     """
     sums, mass, new = borrow(sums), borrow(mass), borrow(new)
-    width, limit = sums.shape[1], alpha * (1.0 + EXCESS)
+    width, limit = sums.shape[1], alpha * (1.0 + excess)
     places = np.empty((STACK, 2), np.int64)
     starts, ends = np.empty((STACK, width)), np.empty((STACK, width))
     before, after = np.empty(width), np.empty(width)
@@ -180,11 +190,12 @@ def sweep(
         turn = -1 if queue[count - 1] > queue[0] else 1  # the direction of this sweep
         for at in range(count - 1, -1, -1):
             k = queue[at]
-            inner = 0.0
             for j in range(width):
                 jump[j] = values[k + 1, j] - values[k, j]
-                inner += prices[k, j] * jump[j]
-            if alpha * height(jump, is_round) - inner <= share:
+            gap = alpha * height(jump, is_round)
+            for j in range(width):
+                gap -= prices[k, j] * jump[j]
+            if gap <= share:
                 continue
             step = 1.0 / (inverse[k] + inverse[k + 1])
             for j in range(width):
@@ -222,7 +233,7 @@ def unfold(
     n_rows, width = heights.shape
     value, price, last = np.empty(width), np.empty(width), np.zeros(width)
     before, after, jump = np.zeros(width), np.zeros(width), np.empty(width)
-    primal, dual = 0.0, 0.0
+    jumps, primal, dual = 0.0, np.zeros(width), np.zeros(width)  # sums of columns
     for k in range(bounds.size - 1):
         first, end = bounds[k], bounds[k + 1]
         for j in range(width):
@@ -231,7 +242,7 @@ def unfold(
         if k > 0:
             for j in range(width):
                 jump[j] -= value[j]
-            primal += alpha * height(jump, is_round)
+            jumps += height(jump, is_round)
         for t in range(first, end):
             shrink, root = 1.0, roots[t]
             if t + 1 < end:
@@ -242,15 +253,17 @@ def unfold(
             else:
                 for j in range(width):
                     price[j] = after[j]
+            size = 1.0 / root
             for j in range(width):
                 price[j] *= shrink
-                y, x = heights[t, j] / root, value[j] / root
+                y, x = heights[t, j] * size, value[j] * size
                 v = y + root * (price[j] - last[j])
-                primal += 0.5 * (x - y) ** 2
-                dual += 0.5 * (y * y - v * v)
+                primal[j] += (x - y) ** 2
+                dual[j] += y * y - v * v
                 smooth[t, j], shared[t, j], last[j] = x, v, price[j]
-                if t + 1 < n_rows:
+            if t + 1 < n_rows:
+                for j in range(width):
                     points[t, j] = price[j]
         for j in range(width):
             before[j], jump[j] = after[j], value[j]
-    return primal, dual
+    return 0.5 * primal.sum() + alpha * jumps, 0.5 * dual.sum()
