@@ -1,12 +1,13 @@
 """How well change points agree with those that people marked.
 
-Both measures follow van den Burg and Williams, "An evaluation of change point detection
-algorithms" (2020), the Turing Change Point Dataset: several people annotate a series, and
-none of them is right alone. Row t is a change point where a new segment begins at t.
+Both measures follow van den Burg and Williams, "An evaluation of change point
+detection algorithms" (2020), the Turing Change Point Dataset: several people annotate
+a series, and none of them is right alone. Row t is a change point where a new segment
+begins at t.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ def covering(true: Annotations, predicted: Points, n: int) -> float:
     """Return how well the predicted segments cover the true ones, out of 0 to 1.
 
     Each true segment counts with its length, and with its overlap (intersection over
-    union) with the predicted segment that fits it best. Against several annotators it is
-    the mean over them.
+    union) with the predicted segment that fits it best. Against several annotators it
+    is the mean over them.
 
     Parameters
     ----------
@@ -54,8 +55,8 @@ def change_point_f1(true: Annotations, predicted: Points, margin: int = 5) -> fl
     Precision is taken against the points of all annotators together, recall is the mean
     over the annotators. A predicted point answers for one true point at most. As in the
     Turing Change Point Dataset row 0 counts as a change point of everyone, so that an
-    annotator who marked none has a recall; ruptures' `precision_recall` counts the end of
-    the signal instead, and allows distances below the margin, not equal to it.
+    annotator who marked none has a recall. ruptures' `precision_recall` does not count
+    it, and wants distances below the margin.
 
     Parameters
     ----------
@@ -117,9 +118,11 @@ def _bounds(points: Points, n: int) -> np.ndarray:
 
 def _annotators(true: Annotations) -> list[list[int]]:
     """Return a list of points for each annotator; a flat list is one annotator."""
-    many = [*true.values()] if isinstance(true, Mapping) else [*true]
-    if all(isinstance(point, Integral) for point in many):
-        return [_rows(many)] if not isinstance(true, Mapping) or many else [[]]
+    if isinstance(true, Mapping):
+        return [_rows(points) for points in true.values()]
+    many: list[Any] = [*true]
+    if all(isinstance(point, Number) for point in many):
+        return [_rows(many)]
     return [_rows(points) for points in many]
 
 

@@ -4,14 +4,17 @@ With Gaussian noise of unknown variance, k points leave the costs C_k and
 
     L_k = (n d / 2) log C_k        (minus the log-likelihood)
 
-One more point has d new means and a place out of n, so the Bayesian information criterion
-asks for a gain of log(n) (d / 2 + 1) in L. That is right where noise is independent from
-row to row. Real noise drifts, and each point more gains too much, for ever. So the gains
-of the points that were not chosen are looked at, as in the slope heuristic (Birgé and
-Massart 2007): a chosen point must gain twice as much as the usual one among them.
+One more point has d new means and a place out of n, so the Bayesian information
+criterion asks for a gain of log(n) (d / 2 + 1) in L. That is right where noise is
+independent from row to row. Real noise drifts, and each point more gains as much,
+without an end. So the gains of the points that were not chosen are looked at, as in the
+slope heuristic (Birgé and Massart 2007): a chosen point must gain twice as much as the
+usual one among them.
 """
 
 import numpy as np
+
+from wolfpack.change_points.pruning import MAX_CANDIDATES
 
 WINDOW = 10  # gains of points that were not chosen; as many as were chosen, if more
 
@@ -69,3 +72,20 @@ def choose(costs: np.ndarray, n: int, d: int) -> int:
         if usual <= factor:
             return k
         factor = usual
+
+
+def enough_candidates(n: int, number: int | None) -> int:
+    """Return how many candidates to have before the best of them are chosen.
+
+    With 8 times as many candidates as points the chosen ones are, up to a few rows, the
+    best of all. Where the number is unknown (None), half of the rows are candidates:
+    what noise gains shows only where noise has candidates too.
+
+    Examples
+    --------
+    >>> from wolfpack.change_points.number import enough_candidates
+    >>> enough_candidates(10_000, 20), enough_candidates(400, None)
+    (160, 200)
+    """
+    wanted = MAX_CANDIDATES if number is None else max(8 * number, 64)
+    return min(wanted, n // 2, MAX_CANDIDATES)

@@ -1,8 +1,8 @@
 """Keep the best of the candidate change points, by a dynamic program.
 
-The group fused lasso finds too many points around each change, but it seldom misses one.
-So its points are candidates, and among them are chosen, after Bleakley and Vert (2011),
-the k that leave the least sum of squares around the segment means:
+The group fused lasso finds too many points around each change, but it seldom misses
+one. So its points are candidates, and among them are chosen, after Bleakley and Vert
+(2011), the k that leave the least sum of squares around the segment means:
 
     C_0(j) = c(0, j),     C_k(j) = min over i < j of  C_(k-1)(i) + c(i, j)
 
@@ -76,10 +76,10 @@ def best_segments(
     parts = _Parts.cut(Y, candidates, weights)
     cost = parts.costs()
     m = len(parts.starts)
-    best = cost[0].copy()
+    best, total = cost[:, 0].copy(), np.empty_like(cost)
     costs, back = [best[m]], []
     for _ in range(min(k_max, m - 1)):
-        total = cost.T + best
+        np.add(cost, best, out=total)
         chosen = total.argmin(axis=1)
         best = total[np.arange(m + 1), chosen]
         costs.append(best[m])
@@ -157,7 +157,8 @@ class _Parts(NamedTuple):
     def costs(self) -> np.ndarray:
         """Return c(i, j), the sum of squares of parts i, ..., j - 1 around their mean.
 
-        It leaves out what is within the parts, which every segmentation has.
+        It leaves out what is within the parts, which every segmentation has. Row j has
+        all i, one beside the other in memory, because the minimum is over them.
         """
         from scipy.spatial.distance import cdist
 
@@ -167,12 +168,12 @@ class _Parts(NamedTuple):
         size = np.append(0.0, self.weights.cumsum())
         squares = self.weights * np.square(self.means).sum(axis=1)
         squares = np.append(0.0, squares.cumsum())
-        total = size - size[:, np.newaxis]
+        total = size[:, np.newaxis] - size
         cost = cdist(sums, sums, "sqeuclidean")
         np.divide(cost, total, out=cost, where=total > 0)
-        cost = squares - squares[:, np.newaxis] - cost
+        np.subtract(squares[:, np.newaxis] - squares, cost, out=cost)
         np.maximum(cost, 0.0, out=cost)
-        cost[np.tril_indices_from(cost)] = np.inf
+        cost[np.triu_indices_from(cost)] = np.inf
         return cost
 
     def merging_costs(self) -> np.ndarray:

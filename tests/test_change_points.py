@@ -1,0 +1,199 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from wolfpack import make_piecewise
+from wolfpack.change_points import (
+    best_segments,
+    change_point_f1,
+    choose,
+    covering,
+    thin,
+)
+from wolfpack.change_points.number import enough_candidates
+
+
+def sum_of_squares(Y, points, weights=None):
+    w = np.ones(len(Y)) if weights is None else weights
+    total = 0.0
+    for rows in np.split(np.arange(len(Y)), points):
+        if w[rows].sum() > 0:
+            mean = np.average(Y[rows], axis=0, weights=w[rows])
+            total += w[rows] @ ((Y[rows] - mean) ** 2).sum(axis=1)
+    return total
+
+
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_no_subset_of_the_candidates_is_better(d, weighted):
+    rng = np.random.default_rng(d)
+    Y = rng.standard_normal((30, d)) + 1e6  # an offset costs no digits
+    weights = rng.integers(0, 4, 30).astype(float) if weighted else None
+    candidates = np.sort(rng.choice(np.arange(1, 30), 8, replace=False))
+    costs, points = best_segments(Y, candidates, 8, weights=weights)
+    assert len(costs) == len(points) == 9
+    for k, (cost, chosen) in enumerate(zip(costs, points, strict=True)):
+        subsets = itertools.combinations(candidates, k)
+        least = min(sum_of_squares(Y, subset, weights) for subset in subsets)
+        assert cost == pytest.approx(least, abs=1e-7)
+        assert sum_of_squares(Y, chosen, weights) == pytest.approx(least, abs=1e-7)
+        assert len(chosen) == k
+
+
+def test_a_weight_is_a_repeated_row():
+    rng = np.random.default_rng(0)
+    Y, times = rng.standard_normal((25, 2)), rng.integers(1, 4, 25)
+    candidates = np.array([3, 7, 8, 15, 20])
+    first = np.append(0, np.cumsum(times))
+    weighted = best_segments(Y, candidates, 5, weights=times)
+    repeated = best_segments(np.repeat(Y, times, axis=0), first[candidates], 5)
+    np.testing.assert_allclose(weighted.costs, repeated.costs)
+    for few, many in zip(weighted.points, repeated.points, strict=True):
+        assert first[few].tolist() == many.tolist()
+
+
+def test_every_row_as_a_candidate_is_what_ruptures_finds():
+    ruptures = pytest.importorskip("ruptures")
+    Y, _, _ = make_piecewise(n=120, d=2, n_segments=6, noise=0.7)
+    _, points = best_segments(Y, np.arange(1, 120), 7)
+    theirs = ruptures.Dynp(model="l2", min_size=1, jump=1).fit(Y)
+    for k in (1, 4, 7):
+        assert points[k].tolist() == theirs.predict(n_bkps=k)[:-1]
+
+
+def test_candidates_that_cannot_be():
+    for wrong in (0, 5):
+        with pytest.raises(ValueError, match=rf"out of 1, ..., 4.* got {wrong}\."):
+            best_segments(np.zeros((5, 1)), [2, wrong], 1)
+    costs, points = best_segments(np.arange(4.0), [], 3)
+    assert costs.tolist() == [5.0]
+    assert points[0].size == 0
+
+
+def test_thinning_keeps_the_jumps():
+    Y, clean, jumps = make_piecewise(n=3000, d=3, n_segments=12, noise=0.3, rng=2)
+    kept, n_dropped = thin(Y, np.arange(1, 3000), 50)
+    assert (len(kept), n_dropped) == (50, 2949)
+    assert sum_of_squares(Y, kept) <= sum_of_squares(Y, jumps)
+    assert set(jumps) <= set(thin(clean, np.arange(1, 3000), 20)[0])
+    assert thin(Y, jumps)[1] == 0
+
+
+@pytest.mark.parametrize("shape", ["constant", "trend"])
+def test_thinning_ends_where_candidates_are_alike(shape):
+    n = 20_000
+    Y = np.zeros(n) if shape == "constant" else np.arange(n) ** 2.0
+    kept, n_dropped = thin(Y, np.arange(1, n), 100, weights=np.arange(n) % 3)
+    assert (len(kept), n_dropped) == (100, n - 101)
+
+
+def number(Y):
+    costs, _ = best_segments(Y, np.arange(1, len(Y)), len(Y) // 4)
+    return choose(costs, *Y.shape)
+
+
+def test_noise_has_no_change_points():
+    rng = np.random.default_rng(0)
+    found = [number(rng.standard_normal((80, d))) for d in (1, 3) for _ in range(30)]
+    assert np.count_nonzero(found) <= 1
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 0.1, 0.5])
+def test_the_number_of_change_points(noise):
+    Y, _, jumps = make_piecewise(n=200, d=4, n_segments=6, noise=noise, rng=9)
+    assert number(Y) == number(1e3 * Y - 7) == len(jumps)
+
+
+def test_the_number_in_noise_that_drifts():
+    """A random walk between jumps: one point more always gains, but not much."""
+    rng = np.random.default_rng(0)
+    drift = np.zeros((400, 2))
+    for t in range(1, 400):
+        drift[t] = 0.8 * drift[t - 1] + 0.1 * rng.standard_normal(2)
+    jumps = np.array([[0, 0], [3, 1], [-1, 2], [2, -2]])[np.arange(400) // 100]
+    assert number(jumps + drift) == 3
+
+
+def test_the_number_where_little_is_known():
+    assert choose([0.0, 0.0], 10, 1) == 0  # a constant signal
+    assert choose([5.0], 10, 1) == 0  # no candidates
+    assert choose([5.0, 0.0, 0.0], 3, 1) == 0  # too short to know its noise
+    assert enough_candidates(50, 20) == 25
+
+
+RUN_LOG = {  # five people, as in the Turing Change Point Dataset
+    "6": [60, 96, 114, 174, 204, 240, 258, 317],
+    "7": [60, 96, 114, 177, 204, 240, 258, 317],
+    "8": [60, 96, 114, 174, 204, 240, 258, 317],
+    "10": [2, 60, 96, 114, 174, 204, 240, 258, 317],
+    "12": [],
+}
+
+
+def test_f1_of_several_annotators_by_hand():
+    guess = [60, 96, 114, 174, 204, 240, 258, 317]
+    # Annotator "10" has 0, 2 and 8 others, of which 2 is not found.
+    recall, precision = (1 + 1 + 1 + 9 / 10 + 1) / 5, 1
+    expected = 2 * precision * recall / (precision + recall)
+    assert change_point_f1(RUN_LOG, guess) == pytest.approx(expected)
+    # One point: 0 and 98 are right; recalls 2/9 (three times), 2/10 and 1.
+    recall = (3 * 2 / 9 + 2 / 10 + 1) / 5
+    assert change_point_f1(RUN_LOG, [98]) == pytest.approx(2 * recall / (1 + recall))
+
+
+def test_f1_counts_a_point_once():
+    assert change_point_f1([50, 52], [51]) == pytest.approx(2 * (2 / 3) / (2 / 3 + 1))
+    assert change_point_f1([50], [49, 51]) == pytest.approx(2 * (2 / 3) / (2 / 3 + 1))
+    assert change_point_f1([50], [55]) == 1.0
+    assert change_point_f1([50], [55], margin=4) == 0.5
+    assert change_point_f1([], []) == 1.0
+
+
+def test_f1_is_that_of_ruptures():
+    """Ours counts row 0 as well, and a distance that equals the margin."""
+    metrics = pytest.importorskip("ruptures.metrics")
+    rng, n = np.random.default_rng(0), 500
+    for _ in range(20):
+        # Points far from each other and from the ends: no point has two neighbours.
+        true, guess = (
+            np.flatnonzero(rng.random(16) < 0.5) * 30 + 20 + rng.integers(-5, 6)
+            for _ in range(2)
+        )
+        p, r = metrics.precision_recall([*true, n], [*guess, n], margin=6)
+        n_found = p * len(guess)
+        assert n_found == pytest.approx(r * len(true))
+        expected = 2 * (n_found + 1) / (len(true) + 1 + len(guess) + 1)
+        assert change_point_f1(true, guess) == pytest.approx(expected)
+
+
+def slow_covering(true, guess, n):
+    """Return the definition, by sets."""
+    ours, theirs = (
+        [set(part.tolist()) for part in np.split(np.arange(n), points)]
+        for points in (true, guess)
+    )
+    best = [max(len(a & b) / len(a | b) for b in theirs) for a in ours]
+    return sum(len(a) * share for a, share in zip(ours, best, strict=True)) / n
+
+
+def test_covering_is_its_definition():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        true, guess = (
+            np.sort(rng.choice(np.arange(1, 60), k, replace=False))
+            for k in rng.integers(0, 8, 2)
+        )
+        score = covering(true, guess, 60)
+        assert score == pytest.approx(slow_covering(true, guess, 60))
+    both = covering([[20], [40]], [20], 60)
+    assert both == (covering([20], [20], 60) + covering([40], [20], 60)) / 2
+
+
+def test_metrics_refuse():
+    with pytest.raises(ValueError, match=r"0, ..., 99; got 50 to 100\. The end"):
+        covering([50], [50, 100], 100)
+    with pytest.raises(ValueError, match="whole numbers"):
+        change_point_f1([50.5], [50])
+    with pytest.raises(ValueError, match="margin"):
+        change_point_f1([50], [50], margin=-1)
