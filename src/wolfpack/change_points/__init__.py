@@ -2,6 +2,17 @@
 
 from wolfpack.change_points.metrics import change_point_f1, covering
 from wolfpack.change_points.number import choose
+from wolfpack.change_points.path import FusedLassoPath, fused_lasso_path
 from wolfpack.change_points.pruning import best_segments, thin
+from wolfpack.change_points.segmentation import StaircaseWarning
 
-__all__ = ["best_segments", "change_point_f1", "choose", "covering", "thin"]
+__all__ = [
+    "FusedLassoPath",
+    "StaircaseWarning",
+    "best_segments",
+    "change_point_f1",
+    "choose",
+    "covering",
+    "fused_lasso_path",
+    "thin",
+]
