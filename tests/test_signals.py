@@ -11,9 +11,21 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from wolfpack import GroupFusedLasso, Status, make_piecewise
+from wolfpack import ActiveSet, GroupFusedLasso, Serial, Status, make_piecewise
+from wolfpack.change_points import StaircaseWarning
 
 NORMS = [1.0, 2.0, np.inf]
+TOGETHER = "rows of a signal belong together: their order and neighbours count"
+EXPECTED = {
+    "check_methods_sample_order_invariance": TOGETHER,
+    "check_methods_subset_invariance": TOGETHER,
+    "check_sample_weight_equivalence_on_dense_data": f"{TOGETHER}; it shuffles rows",
+    "check_fit1d": "a signal may have one dimension",
+}
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::wolfpack.change_points.StaircaseWarning"
+)
 
 
 def objective(X, Y, alpha, q):
@@ -35,7 +47,15 @@ def signal():
     return make_piecewise(n=25, d=3, n_segments=4, noise=0.3, rng=1)
 
 
-@parametrize_with_checks([GroupFusedLasso(), GroupFusedLasso(n_jobs=2)])
+@parametrize_with_checks(
+    [
+        GroupFusedLasso(),
+        GroupFusedLasso(n_jobs=2),
+        GroupFusedLasso(n_change_points=2),
+        GroupFusedLasso(engine=Serial(), tol=1e-4),
+    ],
+    expected_failed_checks=lambda _: EXPECTED,
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -66,7 +86,9 @@ def test_threads_find_the_minimiser(signal, sampling):
 def test_threads_forget_no_block():
     Y = make_piecewise(n=1000, d=10, rng=0)[0]
     one = GroupFusedLasso(alpha=0.5, tol=1e-6, random_state=0).fit(Y)
-    many = GroupFusedLasso(alpha=0.5, tol=1e-6, random_state=0, n_jobs=2).fit(Y)
+    many = GroupFusedLasso(
+        alpha=0.5, tol=1e-6, random_state=0, n_jobs=2, sampling="uniform"
+    ).fit(Y)
     assert many.status_ is Status.CONVERGED
     np.testing.assert_array_equal(many.change_points_, one.change_points_)
 
@@ -155,7 +177,7 @@ def test_warm_start_along_a_path(signal):
 
 def test_a_limit_warns(signal):
     with pytest.warns(ConvergenceWarning, match="after 1 pass, above tol = 0. Raise"):
-        GroupFusedLasso(tol=0, max_iter=1).fit(signal[0])
+        GroupFusedLasso(tol=0, max_iter=1, engine=Serial()).fit(signal[0])
 
 
 @pytest.mark.parametrize(
@@ -182,9 +204,10 @@ def test_other_norms_take_the_line_search(signal):
     assert model.objective_ == pytest.approx(objective(X, Y, 0.4, 3), rel=1e-4)
 
 
-def test_alpha_max_wants_rows_and_columns():
-    with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
-        GroupFusedLasso.alpha_max([1.0, 2.0, 3.0])
+def test_alpha_max_of_one_dimension():
+    assert GroupFusedLasso.alpha_max([1.0, 2.0, 3.0]) == 1.0
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        GroupFusedLasso.alpha_max([1.0])
 
 
 def test_plot(signal):
@@ -196,3 +219,139 @@ def test_plot(signal):
     assert titles == ["original signal", "noisy signal", "recovered signal"]
     assert [len(ax.lines) for ax in axes] == [3, 3, 3]
     plt.close("all")
+
+
+# Change points.
+
+
+def test_the_default_engine_is_an_active_set(signal):
+    assert GroupFusedLasso()._choose_engine() == ActiveSet()
+    assert GroupFusedLasso(n_jobs=2)._choose_engine() == ActiveSet(2)
+    for params in (
+        {"q": 3}, {"step": "line"}, {"sampling": "gap"}, {"averaging": True},
+        {"accelerate": True}, {"batch_size": 2},
+    ):  # fmt: skip
+        assert GroupFusedLasso(**params)._choose_engine() == Serial()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_number_of_change_points_is_kept(seed):
+    Y, _, truth = make_piecewise(n=300, d=3, n_segments=6, noise=0.3, rng=seed)
+    model = GroupFusedLasso(n_change_points=5).fit(Y)
+    np.testing.assert_array_equal(model.change_points_, truth)
+    assert model.n_change_points_ == 5
+    assert set(truth) <= set(model.candidates_)
+    starts = np.append(0, truth)
+    for first, last in zip(starts, np.append(truth, 300), strict=True):
+        np.testing.assert_allclose(
+            model.signal_[first:last], np.tile(Y[first:last].mean(0), (last - first, 1))
+        )
+    np.testing.assert_array_equal(
+        model.labels_, np.searchsorted(truth, range(300), "right")
+    )
+    assert len(model.costs_) == 6
+    rest = np.square(Y - model.signal_).sum()
+    assert model.costs_[5] == pytest.approx(rest)
+
+
+def test_auto_finds_the_number():
+    Y, _, truth = make_piecewise(n=400, d=2, n_segments=5, noise=0.3, rng=0)
+    model = GroupFusedLasso(n_change_points="auto").fit(Y)
+    np.testing.assert_array_equal(model.change_points_, truth)
+    noise = np.random.default_rng(0).normal(size=(300, 2))
+    assert GroupFusedLasso(n_change_points="auto").fit(noise).n_change_points_ == 0
+
+
+def test_refit_is_the_mean_and_the_lasso_is_kept_on_request(signal):
+    Y = signal[0]
+    lasso = GroupFusedLasso(alpha=0.4).fit(Y)
+    means = GroupFusedLasso(alpha=0.4, refit=True).fit(Y)
+    np.testing.assert_array_equal(lasso.change_points_, means.change_points_)
+    assert np.square(Y - means.signal_).sum() < np.square(Y - lasso.signal_).sum()
+    pruned = GroupFusedLasso(alpha=0.4, n_change_points=3, refit=False).fit(Y)
+    np.testing.assert_array_equal(pruned.signal_, lasso.signal_)
+    assert pruned.change_points_.size == 3
+
+
+def test_predict_and_transform_are_those_of_the_fitted_signal(signal):
+    Y = signal[0]
+    for number in (None, 3, "auto"):
+        model = GroupFusedLasso(n_change_points=number).fit(Y)
+        np.testing.assert_array_equal(model.predict(Y), model.labels_)
+        np.testing.assert_array_equal(model.transform(Y), model.signal_)
+        again = GroupFusedLasso(n_change_points=number)
+        np.testing.assert_array_equal(again.fit_predict(Y), model.labels_)
+    assert model.predict(Y[:1]).tolist() == [0]
+
+
+def test_the_same_points_from_cold_and_warm_starts():
+    for seed in range(3):
+        Y = make_piecewise(n=400, d=3, n_segments=8, noise=0.5, rng=seed)[0]
+        top = GroupFusedLasso.alpha_max(Y)
+        warm = GroupFusedLasso(warm_start=True)
+        for share in (0.5, 0.1, 0.02, 0.1, 0.6, 0.02):
+            warm.set_params(alpha=share * top).fit(Y)
+            cold = GroupFusedLasso(alpha=share * top).fit(Y)
+            np.testing.assert_array_equal(warm.change_points_, cold.change_points_)
+
+
+def test_rows_without_weight_follow_the_row_before():
+    Y, _, truth = make_piecewise(n=60, d=2, n_segments=3, noise=0.1, rng=0)
+    weights = np.ones(60)
+    weights[[0, 5, 59, truth[0]]] = 0
+    rows = np.flatnonzero(weights)
+    model = GroupFusedLasso(alpha=1.0).fit(Y, sample_weight=weights)
+    short = GroupFusedLasso(alpha=1.0).fit(Y[rows])
+    np.testing.assert_allclose(model.signal_[rows], short.signal_, atol=1e-12)
+    np.testing.assert_array_equal(model.signal_[5], model.signal_[4])
+    np.testing.assert_array_equal(model.signal_[0], model.signal_[1])
+    np.testing.assert_array_equal(model.change_points_, rows[short.change_points_])
+    with pytest.raises(ValueError, match="above 0 in at least 2 rows, but is in 1"):
+        model.fit(Y, sample_weight=np.eye(60)[0])
+
+
+def test_pandas_in_and_out():
+    pd = pytest.importorskip("pandas")
+    Y = make_piecewise(n=50, d=2, n_segments=3, rng=0)[0]
+    index = pd.date_range("2026-01-01", periods=50)
+    frame = pd.DataFrame(Y, index=index, columns=["a", "b"])
+    model = GroupFusedLasso(n_change_points=2).set_output(transform="pandas")
+    out = model.fit_transform(frame)
+    pd.testing.assert_index_equal(out.index, index)
+    assert list(out.columns) == ["a", "b"]
+    pd.testing.assert_frame_equal(model.transform(frame), out)
+    series = pd.Series(Y[:, 0], index=index, name="load")
+    out = model.fit_transform(series)
+    pd.testing.assert_index_equal(out.index, index)
+    assert list(out.columns) == ["load"]
+    assert list(model.feature_names_in_) == ["load"]
+    array = GroupFusedLasso(n_change_points=2).fit(Y[:, 0])
+    np.testing.assert_array_equal(array.change_points_, model.change_points_)
+    assert array.signal_.shape == (50, 1)
+
+
+def test_a_staircase_is_told():
+    Y = np.repeat([0.0, 5.0, 9.0, 9.5, 0.0], [20, 1, 1, 20, 20])[:, np.newaxis]
+    with pytest.warns(StaircaseWarning, match="3 of 4 change points are steps of a"):
+        GroupFusedLasso(alpha=0.5).fit(Y)
+
+
+def test_too_few_candidates_are_told(signal):
+    top = GroupFusedLasso.alpha_max(signal[0])
+    model = GroupFusedLasso(alpha=0.9 * top, n_change_points=20)
+    with pytest.warns(UserWarning, match="give a smaller alpha, or none"):
+        model.fit(signal[0])
+    assert model.n_change_points_ == model.candidates_.size
+
+
+@pytest.mark.parametrize("number", [-1, 25, 2.0, True, "many"])
+def test_bad_numbers_are_refused(signal, number):
+    with pytest.raises(
+        ValueError, match=r"n_change_points must be None, 'auto' or .* 24"
+    ):
+        GroupFusedLasso(n_change_points=number).fit(signal[0])
+
+
+def test_alpha_is_a_tenth_of_its_largest_by_default(signal):
+    model = GroupFusedLasso().fit(signal[0])
+    assert model.alpha_ == pytest.approx(0.1 * model.alpha_max_)

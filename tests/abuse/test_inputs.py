@@ -308,7 +308,7 @@ def test_the_answer_is_told_where_it_cannot_be_kept(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    from wolfpack.cli.jobs import SignalJob
+    from wolfpack.cli.signal_job import SignalJob
 
     monkeypatch.setattr(SignalJob, "save", full)
     result = fit("piecewise", "--tol", 0.1, "--save", tmp_path / "model")

@@ -82,7 +82,7 @@ def check_number(number: Any, n: int) -> int | str | None:
     if number is None or (isinstance(number, str) and number == "auto"):
         return number
     whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not whole or not 0 <= number < n:
+    if not (whole and 0 <= int(number) < n):
         raise ValueError(
             "n_change_points must be None, 'auto' or a whole number from 0 to the "
             f"number of rows minus 1, {n - 1}; given was {number!r}."
@@ -104,8 +104,8 @@ def prune(
     kept, n_dropped = thin(X, points, weights=weights)
     if n_dropped and alpha is not None:
         _warn(
-            f"{n_dropped} of {len(points)} candidates were dropped before the best were "
-            "chosen; a larger alpha has fewer."
+            f"{n_dropped} of {len(points)} candidates were dropped before the best "
+            "were chosen; a larger alpha has fewer."
         )
     most = len(kept) // 2 if isinstance(number, str) else number
     costs, best = best_segments(X, kept, most, weights=weights)

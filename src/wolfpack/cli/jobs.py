@@ -12,12 +12,10 @@ from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
-from wolfpack.estimators.signals import GroupFusedLasso
 from wolfpack.estimators.structured import ChainSSVM
-from wolfpack.files.model_file import open_npz, save_model, with_npz
+from wolfpack.files.model_file import open_npz, save_model
 from wolfpack.problem import Problem
 from wolfpack.problems.chain import chain_ssvm
-from wolfpack.problems.fused_lasso import group_fused_lasso
 
 CHAINS, SIGNALS = ("dates", "ocr", "conll2000"), ("piecewise", "acgh")
 
@@ -29,8 +27,10 @@ class Labelled(NamedTuple):
     y: list | None
 
 
-def load(name: str, folds: list[int] | None) -> "ChainJob | SignalJob":
+def load(name: str, folds: list[int] | None) -> "Job":
     """Return the job for a data set by name."""
+    from wolfpack.cli.signal_job import SignalJob
+
     if folds is not None and name != "ocr":
         raise ValueError(f"--folds is for ocr; {name} has no folds.")
     if name == "dates":
@@ -65,7 +65,7 @@ def make_engine(
     return Sync(workers) if name == "sync" else Serial()
 
 
-def _forced(engine: Any) -> dict[str, Any]:
+def forced(engine: Any) -> dict[str, Any]:
     """Return the sampling of an engine that knows only one."""
     is_uniform = isinstance(engine, Ray) or getattr(engine, "mode", None) == "server"
     return {"sampling": "uniform"} if is_uniform else {}
@@ -120,15 +120,16 @@ def _outer_steps(report: dict[str, Any]) -> str:
     return f", {count} outer step{'' if count == 1 else 's'}" if count else ""
 
 
-class _Job(ABC):
+class Job(ABC):
     """What both kinds of jobs share."""
 
     model: Any
     estimator: Any  # its defaults are those of the command line
 
-    def _watch(
+    def watch(
         self, data: tuple, as_json: bool, quiet: bool, engine: Any
     ) -> dict[str, Any]:
+        """Fit while telling the user; return the report."""
         model, engine = self.model, engine or Serial()
         with Watcher(as_json, quiet) as watcher:
             model.set_params(engine=engine, callback=watcher)
@@ -157,6 +158,24 @@ class _Job(ABC):
         return None
 
     @abstractmethod
+    def describe(self, options: dict[str, Any]) -> str:
+        """Say what will be done."""
+
+    @abstractmethod
+    def problem(self, alpha: float | None) -> Problem:
+        """Return what `fit` solves."""
+
+    @abstractmethod
+    def fit(
+        self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None
+    ) -> dict[str, Any]:
+        """Do it; return the report."""
+
+    @abstractmethod
+    def summary(self, report: dict[str, Any]) -> str:
+        """Say what came out."""
+
+    @abstractmethod
     def save(self, path: Path) -> Path:
         """Keep what was learnt."""
 
@@ -167,7 +186,8 @@ class _Job(ABC):
         figure: Any = plot_trace(self.model.trace_).figure
         figure.savefig(path, dpi=150)
 
-    def _certificate(self, report: dict[str, Any]) -> str:
+    def certificate(self, report: dict[str, Any]) -> str:
+        """Say why it stopped, and where the optimum lies."""
         return (
             f"{report['status']}: {report['reason']}\n"
             f"The best objective lies between {report['dual']:.8f} and "
@@ -190,12 +210,13 @@ class _Job(ABC):
             )
         return text
 
-    def _files(self, report: dict[str, Any]) -> list[str]:
+    def files(self, report: dict[str, Any]) -> list[str]:
+        """Say what was written."""
         names = {"model": "Saved", "plot": "Picture"}
         return [f"{names[k]}: {report[k]}" for k in names if k in report]
 
 
-class ChainJob(_Job):
+class ChainJob(Job):
     """Train a chain structural SVM."""
 
     estimator = ChainSSVM
@@ -223,8 +244,8 @@ class ChainJob(_Job):
         self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None
     ) -> dict[str, Any]:
         """Train; return the report."""
-        self.model = ChainSSVM(**{**_forced(engine), **options})
-        report = self._watch((self.train.X, self.train.y), as_json, quiet, engine)
+        self.model = ChainSSVM(**{**forced(engine), **options})
+        report = self.watch((self.train.X, self.train.y), as_json, quiet, engine)
         report["train_score"] = self.model.score(self.train.X, self.train.y)
         if self.test is not None:
             report["test_score"] = self.model.score(self.test.X, self.test.y)
@@ -237,64 +258,11 @@ class ChainJob(_Job):
 
     def summary(self, report: dict[str, Any]) -> str:
         """Say what came out."""
-        lines = [self._certificate(report)]
+        lines = [self.certificate(report)]
         lines.append(f"Right labels: {report['train_score']:.4f} in training")
         if "test_score" in report:
             lines[-1] += f", {report['test_score']:.4f} in test"
         lines[-1] += "."
         if report["peak_memory_mb"]:
             lines[-1] += f" Peak memory {report['peak_memory_mb']:.0f} MB."
-        return "\n".join(lines + self._files(report))
-
-
-class SignalJob(_Job):
-    """Find the change points of a signal."""
-
-    estimator = GroupFusedLasso
-
-    def __init__(self, name: str, noisy: np.ndarray, clean: np.ndarray | None):
-        self.name, self.noisy, self.clean = name, noisy, clean
-
-    def describe(self, options: dict[str, Any]) -> str:
-        """Say what will be done."""
-        n, d = self.noisy.shape
-        alpha = options.get("alpha", GroupFusedLasso().alpha)
-        top = GroupFusedLasso.alpha_max(self.noisy)
-        return (
-            f"Group fused lasso on {self.name}: {n} rows in {d} dimensions; "
-            f"alpha = {alpha:g} (from {top:.4g} on the answer is constant)."
-        )
-
-    def problem(self, alpha: float | None) -> Problem:
-        """Return what `fit` solves."""
-        alpha = GroupFusedLasso().alpha if alpha is None else alpha
-        return group_fused_lasso(self.noisy, alpha)
-
-    def fit(
-        self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None
-    ) -> dict[str, Any]:
-        """Recover the signal; return the report."""
-        if isinstance(engine, Ray):  # its workers lack x_(i), which "exact" needs
-            options = {"step": "line", **options}
-        self.model = GroupFusedLasso(**{**_forced(engine), **options})
-        report = self._watch((self.noisy,), as_json, quiet, engine)
-        report["change_points"] = self.model.change_points_.tolist()
-        return report
-
-    def save(self, path: Path) -> Path:
-        """Keep the recovered signal."""
-        path = with_npz(path)
-        model = self.model
-        np.savez(path, signal=model.signal_, change_points=model.change_points_)
-        return path
-
-    def plot(self, path: Path) -> None:
-        """Draw original, noisy and recovered signal."""
-        axes = self.model.plot(self.noisy, original=self.clean)
-        axes.ravel()[0].figure.savefig(path, dpi=150)
-
-    def summary(self, report: dict[str, Any]) -> str:
-        """Say what came out."""
-        found = len(report["change_points"])
-        lines = [self._certificate(report), f"{found} change points found."]
-        return "\n".join(lines + self._files(report))
+        return "\n".join(lines + self.files(report))

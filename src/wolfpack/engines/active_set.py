@@ -217,7 +217,7 @@ class Segments:
         return np.linalg.norm(prices, ord=2 if self.is_round else 1, axis=1)
 
     def round(self, goal: float, pulse: Callable[[], bool] = lambda: False) -> None:
-        """Split and solve in turns, more and more exactly, until no price exceeds alpha.
+        """Split and solve in turns, ever more exactly, until no price exceeds alpha.
 
         The problem of the segments is then solved to a part of `goal`. `pulse()` ends
         the round early; what it has found so far is kept.

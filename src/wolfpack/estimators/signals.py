@@ -37,6 +37,7 @@ from wolfpack.problems.fused_lasso import (
 )
 from wolfpack.result import Event
 
+NORMS = (1, 2, np.inf)  # that ActiveSet takes
 SHARE = 0.1  # of alpha_max is alpha where neither it nor a number of points is given
 
 
@@ -116,6 +117,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
     """
 
     signal_: np.ndarray
+    n_features_in_: int
 
     def __init__(
         self,
@@ -208,17 +210,11 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         return self.fit(X, sample_weight=sample_weight).labels_
 
     def transform(self, X: Any) -> np.ndarray:
-        """Recover the signal behind X, with the alpha and the number learnt.
-
-        Of the signal that was fitted it is `signal_`, where all weights are 1.
-        """
+        """Recover the signal behind X, with the alpha and number learnt."""
         return self._fit_another(X, "signal_")
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the segment of each row of X, with the alpha and the number learnt.
-
-        Of the signal that was fitted it is `labels_`, where all weights are 1.
-        """
+        """Return the segment of each row of X, with the alpha and number learnt."""
         return self._fit_another(X, "labels_")
 
     def _fit_another(self, X: Any, name: str) -> np.ndarray:
@@ -226,9 +222,8 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         X = self._validate(X, reset=False)
         if len(X) < 2:
             return {"signal_": X, "labels_": np.zeros(len(X), np.intp)}[name]
-        other = clone(self).set_params(
-            alpha=self.alpha_, warm_start=False, callback=None
-        )
+        other: Any = clone(self)
+        other.set_params(alpha=self.alpha_, warm_start=False, callback=None)
         if self.n_change_points is not None:
             number = min(self.n_change_points_, len(X) - 1)
             other.set_params(n_change_points=number)
@@ -236,7 +231,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
             warnings.simplefilter("ignore", StaircaseWarning)  # `fit` has said so
             return getattr(other.fit(X), name)
 
-    def _validate(self, X: Any, reset: bool, **more: Any) -> np.ndarray:
+    def _validate(self, X: Any, reset: bool, **more: Any) -> Any:
         dtype = [np.float64, np.float32]
         X = as_columns(X) if reset or self.n_features_in_ == 1 else X
         return validate_data(self, X, dtype=dtype, reset=reset, **more)
@@ -244,13 +239,10 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
     def _choose_alpha(self, X, number: int | str | None, weights) -> float:
         if self.alpha is not None:
             return positive("alpha", self.alpha)
-        if number is None or self.alpha_max_ == 0.0 or not self._can_split():
+        if number is None or self.alpha_max_ == 0.0 or self.q not in NORMS:
             return SHARE * self.alpha_max_ or 1.0
         count = number if isinstance(number, int) else None
         return find_alpha(X, enough_candidates(len(X), count), self.q, weights)
-
-    def _can_split(self) -> bool:
-        return self.q in (1, 2, np.inf)
 
     def _choose_engine(self) -> Any:
         plain = (
@@ -261,7 +253,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
             and not self.averaging
             and self.accelerate in ("auto", False)
         )
-        if self.engine is None and plain and self._can_split():
+        if self.engine is None and plain and self.q in NORMS:
             return ActiveSet(self._count_workers())
         return super()._choose_engine()
 
