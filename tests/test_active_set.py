@@ -40,7 +40,7 @@ def certified(result, problem, Y, alpha, q, weights=None):
     """Hold the certificate against both objectives, computed here."""
     above = primal(result.solution, Y, alpha, q, weights)
     below = dual(result.state.blocks.points, Y, alpha, q, weights)
-    noise = 1e-12 * problem.scale
+    noise = 1e-12 * (problem.scale + np.square(Y).sum())
     assert -result.lower_bound == pytest.approx(above, rel=1e-9, abs=noise)
     assert -result.objective == pytest.approx(below, rel=1e-9, abs=noise)
     assert result.gap == pytest.approx(above - below, rel=1e-3, abs=noise)
