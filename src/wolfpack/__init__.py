@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from wolfpack import delays, theory
 from wolfpack.blocks import from_blocks
 from wolfpack.datasets import load_dates, load_ocr, make_piecewise
+from wolfpack.engines.active_set import ActiveSet
 from wolfpack.engines.delayed import Delayed
 from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Serial
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ActiveSet",
     "ChainSSVM",
     "Delayed",
     "EngineError",

@@ -10,7 +10,8 @@ members below and by nothing else, in this order:
     session.open(run)                           start what the run needs, likewise
     session.advance(run, calls)                 again and again; between two of them
         session.fetch(run)                          before x and v are read, and
-        session.oracle_sum(state, exact, stop)      in a certificate
+        session.witness()                           for a certificate, and
+        session.oracle_sum(state, exact, stop)      in it
     session.report()
     session.close()                             always, whatever was raised before
 
@@ -115,6 +116,13 @@ class Session(ABC):
         """Return the sum over all blocks of min <s_(i), grad_i f> at v = `exact`.
 
         None: the run makes the pass itself, with all its threads.
+        """
+        return None
+
+    def witness(self) -> np.ndarray | None:
+        """Return another v than that of x, whose lower bound is better.
+
+        It is certified, and becomes the solution. None: there is no such v.
         """
         return None
 

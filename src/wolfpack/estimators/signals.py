@@ -1,63 +1,105 @@
 """Signals: change points by the group fused lasso, as an estimator."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.callback import with_callbacks
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_is_fitted,
+    validate_data,
+)
 
-from wolfpack.checks.inputs import at_least_one
-from wolfpack.estimators._base import DualEstimator
+from wolfpack.change_points.number import choose, enough_candidates
+from wolfpack.change_points.path import find_alpha
+from wolfpack.change_points.pruning import best_segments, thin
+from wolfpack.change_points.segmentation import (
+    as_columns,
+    count_stairs,
+    fill_rows,
+    segment_means,
+)
+from wolfpack.checks.inputs import at_least_one, positive
+from wolfpack.engines.active_set import ActiveSet
+from wolfpack.estimators._base import UNFINISHED, DualEstimator
 from wolfpack.problems.fused_lasso import (
-    TOLERANCE,
     constant_prices,
     dual_norm,
     group_fused_lasso,
+    smallest_jump,
 )
 from wolfpack.result import Event
 
+SHARE = 0.1  # of alpha_max is alpha where neither it nor a number of points is given
 
-class GroupFusedLasso(DualEstimator):
-    """Recover a piecewise constant signal and its change points.
 
-    Minimises 1/2 |X - Y|^2 + alpha sum_t |X_(t+1) - X_t|_q: all coordinates of the
-    signal jump together, and rarely.
+class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
+    """Find change points, and the piecewise constant signal between them.
+
+    Minimises 1/2 sum_t w_t |X_t - Y_t|^2 + alpha sum_t |X_(t+1) - X_t|_q: all columns
+    of the signal jump together, and rarely. The penalty shrinks jumps, so that a large
+    one is often spread over neighbouring rows, as a staircase. With `n_change_points`
+    the change points of the lasso are candidates only. A dynamic program keeps the best
+    of them, and segments get their means.
 
     Parameters
     ----------
-    alpha : float
+    alpha : float, optional
         The price of a jump, lambda in the paper. From `alpha_max(X)` on the answer is
-        constant; a hundredth to a half of it is a range to try.
+        constant. Default: a tenth of that; with `n_change_points` alpha_max halved until
+        there are enough candidates.
+    n_change_points : None, int or "auto"
+        None: all of the lasso. A number: the best so many of them, by least squares.
+        "auto" chooses the number k with the least L_k + a k log(n) (d / 2 + 1), where
+        L_k = n d / 2 log(sum of squares) is minus the log-likelihood: the Bayesian
+        information criterion. The factor a is 1, or larger where points that are noise
+        gain more than that, because noise is not independent from row to row
+        (`wolfpack.change_points.choose`).
+    refit : bool or "auto"
+        Whether `signal_` has the mean of each segment, instead of the lasso's values,
+        whose jumps are too small. "auto": where `n_change_points` is given.
     q : float
         The norm of a jump.
-    batch_size, averaging, max_iter, max_seconds, warm_start, n_jobs, engine
-        As in `ChainSSVM`.
+    engine : engine, optional
+        Default: `ActiveSet()`, which is exact and needs milliseconds, where q is 1, 2 or
+        inf and batch_size, step, sampling, averaging and accelerate have their
+        defaults. Else `Serial()`, or `Threads` where `n_jobs` asks for them, which
+        visit all rows again and again.
+    batch_size, averaging, max_iter, max_seconds, warm_start, n_jobs, accelerate
+        As in `ChainSSVM`; they concern engines that visit all rows.
     sampling : "cyclic", "permutation", "uniform" or "gap"
-        How blocks are chosen; see `wolfpack.solve`. "cyclic" sweeps the signal forward
-        and back. It needs about a fifth fewer passes than "permutation", half of those
-        of "uniform", and on long signals a quarter of the time a pass.
-    accelerate : bool or "auto"
-        As in `ChainSSVM`.
+        How such engines choose rows; see `wolfpack.solve`.
+    step : "exact", "line", "open-loop" or float
+        How far they move; "exact" needs q in {1, 2, inf}.
     tol : float
         Stop at this duality gap. It is relative to the smaller objective of two trivial
-        answers: the noisy signal itself, and its mean.
-    step : "exact", "line", "open-loop" or float
-        "exact" moves each block to its minimiser, in 2 to 3 times fewer passes than
-        "line"; it needs q in {1, 2, inf}.
+        answers: the noisy signal itself, and its mean. Engines that visit all rows may
+        need a larger one.
     random_state, callback, verbose
         As in `ChainSSVM`.
 
     Attributes
     ----------
-    signal_ : ndarray (n, d)
-        The recovered signal.
     change_points_ : ndarray of int
         Where new segments begin: row t differs from row t - 1.
-    alpha_max_ : float
-        The smallest alpha that gives a constant signal.
+    labels_ : ndarray of int (n,)
+        The segment of each row, from 0 on.
+    signal_ : ndarray (n, d)
+        The recovered signal.
+    candidates_ : ndarray of int
+        The change points of the lasso.
+    costs_ : ndarray
+        With `n_change_points`: the least sum of squares with 0, 1, ... points.
+    n_change_points_ : int
+        How many there are.
+    alpha_, alpha_max_ : float
+        The alpha used, and the smallest that gives a constant signal.
     objective_, dual_objective_, gap_ : float
-        The certificate: the optimum lies between the first two.
+        The certificate of the lasso: the optimum lies between the first two.
     n_iter_, status_, trace_, result_, n_features_in_
         As in `ChainSSVM`.
 
@@ -65,8 +107,8 @@ class GroupFusedLasso(DualEstimator):
     --------
     >>> import wolfpack
     >>> Y, clean, change_points = wolfpack.make_piecewise(n=60, d=5, n_segments=3)
-    >>> model = wolfpack.GroupFusedLasso(alpha=1.0, random_state=0).fit(Y)
-    >>> set(change_points) <= set(model.change_points_)
+    >>> model = wolfpack.GroupFusedLasso(n_change_points="auto").fit(Y)
+    >>> bool((model.change_points_ == change_points).all())
     True
     """
 
@@ -75,14 +117,16 @@ class GroupFusedLasso(DualEstimator):
     def __init__(
         self,
         *,
-        alpha: float = 1.0,
+        alpha: float | None = None,
+        n_change_points: int | Literal["auto"] | None = None,
+        refit: bool | Literal["auto"] = "auto",
         q: float = 2.0,
         batch_size: int | Literal["auto"] | None = None,
         step: Literal["exact", "line", "open-loop"] | float = "exact",
         sampling: Literal["cyclic", "permutation", "uniform", "gap"] = "cyclic",
         averaging: bool = False,
         accelerate: bool | Literal["auto"] = "auto",
-        tol: float = 1e-4,
+        tol: float = 1e-8,
         max_iter: int = 10000,
         max_seconds: float | None = None,
         warm_start: bool = False,
@@ -93,6 +137,8 @@ class GroupFusedLasso(DualEstimator):
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
+        self.n_change_points = n_change_points
+        self.refit = refit
         self.q = q
         self.batch_size = batch_size
         self.step = step
@@ -110,64 +156,208 @@ class GroupFusedLasso(DualEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None) -> "GroupFusedLasso":
-        """Recover the signal behind the noisy one.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None):
+        """Find the change points of a signal.
 
         Parameters
         ----------
-        X : array (n, d)
+        X : array (n, d) or (n,), or a pandas Series or DataFrame
             The noisy signal, one row a time.
         y : None
             Not used.
+        sample_weight : array (n,), optional
+            Weights of the rows; those of weight 0 follow the row before them.
 
         Returns
         -------
         GroupFusedLasso
             Itself.
         """
-        dtype = [np.float64, np.float32]
-        X = validate_data(self, X, dtype=dtype, ensure_min_samples=2)
-        alpha = self._limit("alpha")
-        problem = group_fused_lasso(X, alpha, q=self.q)
-        self.alpha_max_ = self.alpha_max(X, self.q)
+        X = self._validate(X, reset=True, ensure_min_samples=2)
+        rows, weights = self._weigh(X, sample_weight)
+        given, X = X, X[rows]
+        number = self._number(len(X))
+        self.alpha_max_ = _alpha_max(X, self.q, weights)
+        self.alpha_ = alpha = self._choose_alpha(X, number, weights)
+        problem = group_fused_lasso(X, alpha, q=self.q, weights=weights)
         last = self._last_state()
         if last is not None:
-            self._lower_prices(last.blocks.points, alpha)
-        result = self._solve(problem, lambda signal: self._attributes(X, signal))
-        self._find_change_points(X, result.state.blocks.points)
+            self._scale_prices(last.blocks.points, alpha)
+        result = self._solve(problem, lambda signal: {"signal_": signal})
+        points = self._jumps(X, result.state.blocks.points)
+        self.candidates_ = rows[points]
+        if number is not None:
+            points = self._prune(X, points, number, weights)
+        elif result.status not in UNFINISHED:
+            self._warn_of_stairs(points)
+        if self.refit is True or (self.refit == "auto" and number is not None):
+            self.signal_ = segment_means(X, points, weights)
+        self._keep(points, rows, given)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None):
         """Return the signal recovered from X."""
-        return self.fit(X).signal_
+        return self.fit(X, sample_weight=sample_weight).signal_
 
-    def _attributes(self, X: np.ndarray, signal: np.ndarray) -> dict[str, Any]:
-        return {"signal_": signal.astype(X.dtype, copy=False)}
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None):
+        """Return the segment of each row of X, from 0 on."""
+        return self.fit(X, sample_weight=sample_weight).labels_
 
-    def _lower_prices(self, prices: np.ndarray, alpha: float) -> None:
-        """Shorten the prices of the last fit, whose alpha may have been larger."""
-        size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1)
-        high = size > (1 + TOLERANCE) * alpha
-        prices[high] *= alpha / size[high, np.newaxis]
+    def transform(self, X: Any) -> np.ndarray:
+        """Recover the signal behind X, with the alpha and the number learnt.
 
-    def _find_change_points(self, X: np.ndarray, prices: np.ndarray) -> None:
-        """Keep the jumps whose price is at its limit, alpha.
+        Of the signal that was fitted it is `signal_`, where all weights are 1.
+        """
+        return self._fit_another(X, "signal_")
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the segment of each row of X, with the alpha and the number learnt.
+
+        Of the signal that was fitted it is `labels_`, where all weights are 1.
+        """
+        return self._fit_another(X, "labels_")
+
+    def _fit_another(self, X: Any, name: str) -> np.ndarray:
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        if len(X) < 2:
+            return {"signal_": X, "labels_": np.zeros(len(X), np.intp)}[name]
+        number = None if self.n_change_points is None else self.n_change_points_
+        other = clone(self).set_params(alpha=self.alpha_, warm_start=False)
+        other.set_params(callback=None)
+        if number is not None:
+            other.set_params(n_change_points=min(number, len(X) - 1))
+        return getattr(other.fit(X), name)
+
+    def _validate(self, X: Any, reset: bool, **more: Any) -> np.ndarray:
+        dtype = [np.float64, np.float32]
+        return validate_data(self, as_columns(X), dtype=dtype, reset=reset, **more)
+
+    def _weigh(self, X: np.ndarray, sample_weight: Any):
+        """Return the rows whose weight is not 0, and their weights, None if all 1."""
+        if sample_weight is None:
+            return np.arange(len(X)), None
+        weights = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        rows = np.flatnonzero(weights)
+        if len(rows) < 2:
+            raise ValueError(
+                f"sample_weight must be above 0 in at least 2 rows, but is in {len(rows)}."
+            )
+        return rows, weights[rows]
+
+    def _number(self, n: int) -> int | str | None:
+        """Return `n_change_points`, if the signal can have so many."""
+        number = self.n_change_points
+        if self.refit not in (True, False, "auto"):
+            raise ValueError(
+                f"refit must be True, False or 'auto', but is {self.refit!r}."
+            )
+        if number is None or (isinstance(number, str) and number == "auto"):
+            return number
+        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+        if not whole or not 0 <= number < n:
+            raise ValueError(
+                "n_change_points must be None, 'auto' or a whole number from 0 to the "
+                f"number of rows minus 1, {n - 1}; given was {number!r}."
+            )
+        return int(number)
+
+    def _choose_alpha(self, X, number: int | str | None, weights) -> float:
+        if self.alpha is not None:
+            return positive("alpha", self.alpha)
+        if number is None or self.alpha_max_ == 0.0 or not self._can_split():
+            return SHARE * self.alpha_max_ or 1.0
+        count = number if isinstance(number, int) else None
+        return find_alpha(X, enough_candidates(len(X), count), self.q, weights)
+
+    def _can_split(self) -> bool:
+        return self.q in (1, 2, np.inf)
+
+    def _choose_engine(self) -> Any:
+        plain = (
+            self.batch_size is None
+            and isinstance(self.step, str)
+            and self.step == "exact"
+            and self.sampling == "cyclic"
+            and not self.averaging
+            and self.accelerate in ("auto", False)
+        )
+        if self.engine is None and plain and self._can_split():
+            return ActiveSet(self._count_workers())
+        return super()._choose_engine()
+
+    def _scale_prices(self, prices: np.ndarray, alpha: float) -> None:
+        """Bring the prices of the last fit to this alpha, and those at the limit too."""
+        size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1).max()
+        if size > 0:
+            prices *= alpha / size
+
+    def _jumps(self, X: np.ndarray, prices: np.ndarray) -> np.ndarray:
+        """Return the jumps whose price is at its limit, alpha.
 
         At the optimum all others are 0; here they are not, because the gap is not 0.
         """
-        signal, X = self.signal_.astype(np.float64), X.astype(np.float64)
-        jumps = np.linalg.norm(np.diff(signal, axis=0), ord=self.q, axis=1)
+        X = X.astype(np.float64)
+        jumps = np.linalg.norm(np.diff(self.signal_, axis=0), ord=self.q, axis=1)
         size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1)
-        limit = size >= (1 - 1e-3) * self.alpha
-        noise = 1e-6 * np.linalg.norm(np.diff(X, axis=0), ord=self.q, axis=1).max()
-        self.change_points_ = np.flatnonzero(limit & (jumps > noise)) + 1
+        limit = size >= (1 - 1e-3) * self.alpha_
+        noise = smallest_jump(np.linalg.norm(np.diff(X, axis=0), ord=self.q, axis=1))
+        return np.flatnonzero(limit & (jumps > noise)) + 1
+
+    def _prune(self, X, points, number: int | str, weights) -> np.ndarray:
+        """Keep the best so many of the points."""
+        kept, n_dropped = thin(X, points, weights=weights)
+        if n_dropped:
+            warnings.warn(
+                f"{n_dropped} of {len(points)} candidates were dropped before the best "
+                "were chosen: a larger alpha has fewer.",
+                UserWarning,
+                stacklevel=4,
+            )
+        most = len(kept) // 2 if isinstance(number, str) else number
+        pruned = best_segments(X, kept, most, weights=weights)
+        self.costs_ = pruned.costs
+        if isinstance(number, str):
+            number = choose(pruned.costs, *X.shape)
+        if number > len(kept):
+            warnings.warn(
+                f"The lasso has {len(kept)} change points at alpha={self.alpha_:g}, "
+                f"fewer than n_change_points={number}; give a smaller alpha, or none.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return pruned.points[min(number, len(kept))]
+
+    def _warn_of_stairs(self, points: np.ndarray) -> None:
+        n_stairs = count_stairs(self.signal_, points)
+        if n_stairs:
+            warnings.warn(
+                f"{n_stairs} of {len(points)} change points are steps of a staircase: "
+                "the lasso spreads a jump over neighbouring rows. Set n_change_points "
+                "to keep the best of them.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _keep(self, points: np.ndarray, rows: np.ndarray, given: np.ndarray) -> None:
+        """Set what a fitted estimator has, for all rows that were given."""
+        self.change_points_ = rows[points]
+        self.n_change_points_ = len(points)
+        begins = np.zeros(len(given), np.intp)
+        begins[self.change_points_] = 1
+        self.labels_ = np.cumsum(begins)
+        signal = fill_rows(self.signal_, rows, len(given))
+        self.signal_ = signal.astype(given.dtype, copy=False)
 
     @staticmethod
-    def alpha_max(X: np.ndarray, q: float = 2.0) -> float:
+    def alpha_max(X: Any, q: float = 2.0, sample_weight: Any = None) -> float:
         """Return the smallest alpha for which the recovered signal is constant."""
-        X = check_array(X, dtype="float64", ensure_min_samples=2)
-        norm = dual_norm(at_least_one("q", q))
-        return float(np.linalg.norm(constant_prices(X), ord=norm, axis=1).max())
+        X = check_array(as_columns(X), dtype="float64", ensure_min_samples=2)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return _alpha_max(X, q, sample_weight)
 
     def plot(self, noisy: np.ndarray, original: np.ndarray | None = None, axes=None):
         """Draw original, noisy and recovered signal, as in the paper's Figure 5."""
@@ -175,3 +365,8 @@ class GroupFusedLasso(DualEstimator):
         from wolfpack.plotting import plot_signals
 
         return plot_signals(noisy, self.signal_, original=original, axes=axes)
+
+
+def _alpha_max(X: np.ndarray, q: float, weights: np.ndarray | None) -> float:
+    prices = constant_prices(X.astype(np.float64), weights)
+    return float(np.linalg.norm(prices, ord=dual_norm(at_least_one("q", q)), axis=1).max())

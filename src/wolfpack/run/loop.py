@@ -56,7 +56,7 @@ class Run:
         self.goal = options.tol * problem.scale
         tools = problem, self.kernels, self.work, self.crew, self.session.oracle_sum
         if state.outer is None:
-            self.certifier = Certifier(*tools)
+            self.certifier = Certifier(*tools, self.session.witness)
         else:
             self.certifier = PairCertifier(*tools, goal=self.goal)
         self.schedule = Schedule(problem.n_blocks, options, engine)

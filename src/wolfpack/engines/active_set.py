@@ -1,0 +1,277 @@
+"""An active set of change points outside, block steps inside: for signals.
+
+Where most blocks are at rest, most visits are wasted. In the group fused lasso a block
+at rest is a row without a jump. This engine keeps a set of change points, and one value
+for all rows between two of them, so that the problem has one row a segment. A round
+
+    1. splits segments at rows whose price exceeds alpha (`segments.refine`),
+    2. moves the prices of the change points by exact block steps, and lets go of those
+       whose price is below alpha: their jump is 0 (`segments.sweep`),
+    3. computes the prices of all rows (`segments.unfold`).
+
+The run certifies the whole problem after each round: x are the prices, shortened to
+alpha, and the bound comes from v with one value a segment, which is the solution too. A
+round moves all blocks at once, so it counts as one update, and as one pass.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from wolfpack.engines.base import Engine, Session
+from wolfpack.kernels.specialise import library
+from wolfpack.problem import Problem
+from wolfpack.problems.fused_lasso import penalty
+from wolfpack.update import segments
+from wolfpack.update.plan import Exit
+
+# The problem of the segments is solved to the part FIRST of the scale, then SHARPER
+# times that, and so on, and at last to the part INNER of the goal.
+FIRST, SHARPER, INNER = 1e-3, 0.03, 0.2
+LEAST = 1e-15  # of the scale: a smaller gap is rounding
+EXCESS = 1e-7  # of alpha, by which a price may exceed it
+MOST_TURNS = 30  # of splitting and solving in one round
+AT_ALPHA = 1.0 - 1e-9  # a price of this part of alpha or more may have a jump
+VISITS = 2_000_000  # numbers that block steps touch between two signs of life
+SWEEPS = 20_000  # of all change points at most in one round
+
+
+@dataclass(frozen=True)
+class ActiveSet(Engine):
+    """Group fused lasso by segments: exact, and far faster than visits to all rows.
+
+    It takes q = 1, 2 or inf. `step` must be "line" or "exact", and with `sampling` it
+    has no effect: steps are exact, and made in sweeps.
+
+    Parameters
+    ----------
+    n_workers : int
+        Threads for the certificates; the rounds use one.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> Y, _, _ = wolfpack.make_piecewise(n=1000, d=3, rng=0)
+    >>> problem = wolfpack.group_fused_lasso(Y, alpha=5.0)
+    >>> result = wolfpack.solve(problem, engine=wolfpack.ActiveSet(), tol=1e-8)
+    >>> result.status.name, result.epochs <= 5
+    ('CONVERGED', True)
+    """
+
+    n_workers: int = 1
+
+    reproducible = True
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number of threads."""
+        n = self.n_workers
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"n_workers must be an integer of at least 1, not {n!r}.")
+
+    @property
+    def size(self) -> int:
+        """The number of threads of a certificate."""
+        return int(self.n_workers)
+
+    def blocks_per_update(self, asked: int | None, n_blocks: int) -> int:
+        """Return all blocks: a round moves each."""
+        return n_blocks
+
+    def refuse(self, problem, options) -> None:
+        """Refuse other problems than signals, and other steps than exact ones."""
+        if problem.name != "group_fused_lasso" or problem.minimiser is None:
+            raise ValueError(
+                "ActiveSet solves the group fused lasso with q = 1, 2 or inf; use "
+                f"Serial() or Threads() for this {problem.name}."
+            )
+        if options.asked not in (None, problem.n_blocks):
+            raise ValueError(
+                "ActiveSet moves all blocks at once, so batch_size must be None, but "
+                f"is {options.asked}."
+            )
+        if options.averaging or options.step not in ("line", "exact"):
+            raise ValueError(
+                "ActiveSet makes exact steps and averages nothing; leave out step and "
+                "averaging, or use Serial()."
+            )
+
+    def session(self, problem, options) -> "ActiveSetSession":
+        """Return the memory of one run."""
+        return ActiveSetSession()
+
+
+class ActiveSetSession(Session):
+    """The segments of a signal; with q = 1, those of each column."""
+
+    def __init__(self) -> None:
+        self.parts: list[Segments] = []
+
+    def warm_up(self, run) -> None:
+        """Solve a signal of two rows and one jump, which compiles the loops."""
+        heights = np.array([[-3.0], [3.0]])
+        Segments(heights, np.ones(2), 1.0, True).round(math.inf)
+
+    def open(self, run) -> None:
+        """Sum up the signal; begin with the change points of the state, if any."""
+        self.parts = make_parts(run.problem)
+        for part in self.parts:
+            part.begin(run.state.blocks.points[:, part.columns])
+
+    def advance(self, run, calls: int) -> Exit:
+        """Make a round for every n calls."""
+        state, problem = run.state, run.problem
+        goal = run.goal / len(self.parts)
+        for _ in range(max(1, calls // problem.n_blocks)):
+            for part in self.parts:
+                part.round(goal, run.pulse)
+                state.blocks.points[:, part.columns] = part.points
+                state.shared[:, part.columns] = part.shared
+            state.progress.calls += problem.n_blocks
+            state.progress.updates += 1
+            if run.pulse():
+                break
+        return Exit.DONE
+
+    def witness(self) -> np.ndarray | None:
+        """Return the v that has one value a segment."""
+        if not self.parts or not self.parts[0].is_solved:
+            return None
+        return np.hstack([part.smooth for part in self.parts])
+
+
+def make_parts(problem: Problem) -> "list[Segments]":
+    """Return the columns that jump together: all of them, or each alone (q = 1)."""
+    alpha, q = penalty(problem)
+    roots, width = problem.data.roots, problem.shared.shape[1]
+    heights, step = problem.shared * roots[:, np.newaxis], 1 if q == 1.0 else width
+    return [
+        Segments(heights, roots, alpha, q == 2.0, slice(first, first + step))
+        for first in range(0, width, step)
+    ]
+
+
+class Segments:
+    """A signal whose rows between two change points have one value.
+
+    Attributes
+    ----------
+    bounds, prices : ndarray
+        Where segments begin, and the end; the prices of the jumps between them.
+    points, shared, smooth : ndarray
+        x, the v that fits it, and the v with one value a segment: after a round.
+    primal, dual : float
+        Both objectives, after a round.
+    """
+
+    def __init__(
+        self,
+        heights: np.ndarray,
+        roots: np.ndarray,
+        alpha: float,
+        is_round: bool,
+        columns: slice = slice(None),
+    ) -> None:
+        self.kernels: Any = library(cast(Any, segments))
+        self.alpha, self.is_round, self.columns = alpha, is_round, columns
+        self.heights, self.roots = np.ascontiguousarray(heights[:, columns]), roots
+        heights = self.heights
+        n, width = heights.shape
+        weights = 1.0 / np.square(roots)
+        self.mass, self.sums = np.zeros(n + 1), np.zeros((n + 1, width))
+        np.cumsum(weights, out=self.mass[1:])
+        np.cumsum(heights * weights[:, np.newaxis], axis=0, out=self.sums[1:])
+        self.scale = 0.5 * float(np.sum(weights @ np.square(heights)))
+        self.bounds, self.prices = np.array([0, n]), np.zeros((0, width))
+        self.points = np.zeros((n - 1, width))
+        self.smooth, self.shared = np.zeros((n, width)), np.zeros((n, width))
+        self.primal = self.dual = math.nan
+        self.is_solved = False
+
+    @property
+    def gap(self) -> float:
+        """The duality gap after the last round; infinite before the first."""
+        return max(self.primal - self.dual, 0.0) if self.is_solved else math.inf
+
+    def change_alpha(self, alpha: float) -> None:
+        """Keep the change points, whose prices are as large as alpha."""
+        self.prices *= alpha / self.alpha
+        self.alpha, self.is_solved = alpha, False
+
+    def begin(self, points: np.ndarray) -> None:
+        """Begin with the change points of a feasible x: rows whose price is alpha."""
+        rows = np.flatnonzero(self._sizes(points) >= AT_ALPHA * self.alpha)
+        self.bounds = np.concatenate([[0], rows + 1, [len(self.heights)]])
+        self.prices = np.array(points[rows])
+
+    def _sizes(self, prices: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(prices, ord=2 if self.is_round else 1, axis=1)
+
+    def round(self, goal: float, pulse: Callable[[], bool] = lambda: False) -> None:
+        """Split and solve in turns, more and more exactly, until no price exceeds alpha.
+
+        The problem of the segments is then solved to a part of `goal`. `pulse()` ends
+        the round early; what it has found so far is kept.
+        """
+        last = max(INNER * goal, LEAST * self.scale)
+        excess = min(max(last / (self.scale or 1.0), LEAST), EXCESS)
+        aim = last if self.is_solved else max(FIRST * self.scale, last)
+        for _ in range(MOST_TURNS):
+            is_split = self._split(excess)
+            if not is_split and self.is_solved and aim == last:
+                break
+            self.is_solved = True
+            if not self._settle(aim, pulse):
+                break
+            aim = max(SHARPER * aim, last)
+        self.primal, self.dual = self.kernels.unfold(
+            self.heights, self.roots, self.sums, self.mass, self.bounds, self.prices,
+            self.alpha, self.is_round, self.points, self.smooth, self.shared,
+        )  # fmt: skip
+
+    def _split(self, excess: float) -> bool:
+        """Add change points where prices exceed alpha; return whether there are any."""
+        n, width = self.heights.shape
+        rows, new = np.empty(n, np.int64), np.empty((n, width))
+        count = self.kernels.refine(
+            self.sums, self.mass, self.bounds, self.prices, self.alpha, excess,
+            self.is_round, rows, new,
+        )  # fmt: skip
+        rows = np.concatenate([self.bounds[1:-1], rows[:count]])
+        order = np.argsort(rows, kind="stable")
+        self.bounds = np.concatenate([[0], rows[order], [n]])
+        self.prices = np.concatenate([self.prices, new[:count]])[order]
+        return count > 0
+
+    def _settle(self, goal: float, pulse: Callable[[], bool]) -> bool:
+        """Solve, and let go of change points without a jump; False: ended early."""
+        while self._solve(goal, pulse):
+            at_alpha = self._sizes(self.prices) >= AT_ALPHA * self.alpha
+            if at_alpha.all():
+                return True
+            self.bounds = np.delete(self.bounds, np.flatnonzero(~at_alpha) + 1)
+            self.prices = np.ascontiguousarray(self.prices[at_alpha])
+        return False
+
+    def _solve(self, goal: float, pulse: Callable[[], bool]) -> bool:
+        """Make block steps until their gaps sum to `goal`; False: ended early."""
+        n_prices, width = self.prices.shape
+        inverse = 1.0 / np.diff(self.mass[self.bounds])
+        values = np.diff(self.sums[self.bounds], axis=0)
+        values[:-1] += self.prices
+        values[1:] -= self.prices
+        values *= inverse[:, np.newaxis]
+        queue, following = np.arange(n_prices), np.empty(n_prices, np.int64)
+        marks, share = np.zeros(n_prices, np.bool_), goal / max(n_prices, 1)
+        most, count, left = max(1, VISITS // width), n_prices, SWEEPS * n_prices
+        while count and left > 0:
+            count = self.kernels.sweep(
+                values, inverse, self.prices, self.alpha, self.is_round, queue,
+                following, marks, count, share, most,
+            )  # fmt: skip
+            left -= most
+            if pulse():
+                return False
+        return True
