@@ -3,7 +3,7 @@
 python benchmarks/change_points.py [--only scores | times]
 
 The series are run_log and well_log of the Turing Change Point Dataset, in the folder
-`tcpd` of WOLFPACK_DATA. Columns are standardised; well_log has every sixth point, as there.
+`tcpd` of WOLFPACK_DATA. Columns are standardised; well_log has every sixth point.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def answers(Y: np.ndarray, number: int) -> Iterator[tuple[str, np.ndarray]]:
         yield f"KernelCPD {kernel}, {number}", found.predict(n_bkps=number)[:-1]
     binary = ruptures.Binseg(model="l2", min_size=1, jump=1).fit(Y)
     yield f"Binseg l2, {number}", binary.predict(n_bkps=number)[:-1]
-    # Pelt has no number of points: the penalty is that of BIC with the noise's variance.
+    # Pelt has no number of points: its penalty is that of BIC, by the noise's variance.
     noise = np.diff(Y, axis=0)
     variance = np.mean((1.4826 * np.median(np.abs(noise), axis=0)) ** 2 / 2)
     pelt = ruptures.Pelt(model="l2", min_size=1, jump=1).fit(Y)

@@ -17,6 +17,7 @@ from wolfpack.change_points import (
     thin,
 )
 from wolfpack.change_points.number import enough_candidates
+from wolfpack.change_points.pruning import add_rows
 
 
 def sum_of_squares(Y, points, weights=None):
@@ -91,6 +92,17 @@ def test_thinning_ends_where_candidates_are_alike(shape):
     Y = np.zeros(n) if shape == "constant" else np.arange(n) ** 2.0
     kept, n_dropped = thin(Y, np.arange(1, n), 100, weights=np.arange(n) % 3)
     assert (len(kept), n_dropped) == (100, n - 101)
+
+
+def test_added_rows_tell_the_gain_of_noise_to_the_choice():
+    """The gains with few candidates and some rows are those with all rows."""
+    Y, _, jumps = make_piecewise(n=200, d=2, n_segments=5, noise=0.3, rng=4)
+    candidates = add_rows(Y, jumps, 50)
+    assert set(jumps) <= set(candidates)
+    assert 50 <= len(candidates) <= 54
+    few = best_segments(Y, candidates, 20).costs
+    every = best_segments(Y, np.arange(1, 200), 20).costs
+    np.testing.assert_allclose(few, every, rtol=0.05)
 
 
 def number(Y):

@@ -30,6 +30,7 @@ from wolfpack.state import State, StateError
 
 if TYPE_CHECKING:
     from wolfpack.advice import suggest_batch_size
+    from wolfpack.change_points.path import fused_lasso_path
     from wolfpack.estimators.multiclass import MulticlassSVM
     from wolfpack.estimators.signals import GroupFusedLasso
     from wolfpack.estimators.structured import ChainSSVM
@@ -59,6 +60,7 @@ __all__ = [
     "chain_ssvm",
     "delays",
     "from_blocks",
+    "fused_lasso_path",
     "group_fused_lasso",
     "l1_ball",
     "l2_ball",
@@ -90,6 +92,10 @@ def __getattr__(name: str):
         from wolfpack.estimators.multiclass import MulticlassSVM
 
         return MulticlassSVM
+    if name == "fused_lasso_path":
+        from wolfpack.change_points.path import fused_lasso_path
+
+        return fused_lasso_path
     if name == "suggest_batch_size":
         from wolfpack.advice import suggest_batch_size
 

@@ -1,10 +1,27 @@
-"""Signals and their segments: what an estimator needs to describe them."""
+"""Signals and their segments: what an estimator is given, and what it says of them."""
 
+import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import _check_sample_weight
+
+from wolfpack.change_points.number import choose
+from wolfpack.change_points.pruning import best_segments, thin
 
 NEAR = 2  # rows at most between two steps of a staircase
+CALLER = 5  # frames above, `fit` was called: its decorator is a frame of its own
+
+
+class StaircaseWarning(UserWarning):
+    """The lasso spreads a jump over neighbouring rows, and nothing was pruned.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from wolfpack.change_points import StaircaseWarning
+    >>> warnings.simplefilter("ignore", StaircaseWarning)  # to want the signal only
+    """
 
 
 def as_columns(X: Any) -> Any:
@@ -41,3 +58,78 @@ def count_stairs(signal: np.ndarray, points: np.ndarray) -> int:
     same = (jumps[1:] * jumps[:-1]).sum(axis=1) > 0
     steps = same & (np.diff(points) <= NEAR)
     return int((np.append(steps, False) | np.append(False, steps)).sum())
+
+
+def weighted_rows(
+    X: np.ndarray, sample_weight: Any
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the rows whose weight is not 0, and their weights; None: all are 1."""
+    if sample_weight is None:
+        return np.arange(len(X)), None
+    weights = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    rows = np.flatnonzero(weights)
+    if len(rows) < 2:
+        raise ValueError(
+            f"sample_weight must be above 0 in at least 2 rows, but is in {len(rows)}."
+        )
+    return rows, weights[rows]
+
+
+def check_number(number: Any, n: int) -> int | str | None:
+    """Return `n_change_points`, if a signal of n rows can have so many."""
+    if number is None or (isinstance(number, str) and number == "auto"):
+        return number
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not whole or not 0 <= number < n:
+        raise ValueError(
+            "n_change_points must be None, 'auto' or a whole number from 0 to the "
+            f"number of rows minus 1, {n - 1}; given was {number!r}."
+        )
+    return int(number)
+
+
+def prune(
+    X: np.ndarray,
+    points: np.ndarray,
+    number: int | str,
+    weights: np.ndarray | None,
+    alpha: float | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best `number` of the points, and the costs of each number.
+
+    `alpha` is what the user gave; the warnings advise about it.
+    """
+    kept, n_dropped = thin(X, points, weights=weights)
+    if n_dropped and alpha is not None:
+        _warn(
+            f"{n_dropped} of {len(points)} candidates were dropped before the best were "
+            "chosen; a larger alpha has fewer."
+        )
+    most = len(kept) // 2 if isinstance(number, str) else number
+    costs, best = best_segments(X, kept, most, weights=weights)
+    if isinstance(number, str):
+        number = choose(costs, *X.shape)
+    if number > len(kept):
+        _warn(
+            f"The lasso has {len(kept)} change points at alpha={alpha}, fewer than "
+            f"n_change_points={number}; give a smaller alpha, or none."
+        )
+    return best[min(number, len(kept))], costs
+
+
+def warn_of_stairs(signal: np.ndarray, points: np.ndarray) -> None:
+    """Warn where change points are steps of a staircase."""
+    n_stairs = count_stairs(signal, points)
+    if n_stairs:
+        _warn(
+            f"{n_stairs} of {len(points)} change points are steps of a staircase: the "
+            "lasso spreads a jump over neighbouring rows. Set n_change_points to keep "
+            "the best of them.",
+            StaircaseWarning,
+        )
+
+
+def _warn(sentence: str, kind: type[Warning] = UserWarning) -> None:
+    warnings.warn(sentence, kind, stacklevel=CALLER)

@@ -5,13 +5,15 @@ at rest is a row without a jump. This engine keeps a set of change points, and o
 for all rows between two of them, so that the problem has one row a segment. A round
 
     1. splits segments at rows whose price exceeds alpha (`segments.refine`),
-    2. moves the prices of the change points by exact block steps, and lets go of those
-       whose price is below alpha: their jump is 0 (`segments.sweep`),
-    3. computes the prices of all rows (`segments.unfold`).
+    2. moves the prices of the change points by block steps, and lets go of those whose
+       price is below alpha: their jump is 0 (`segments.sweep`),
+    3. repeats this until no price exceeds alpha,
+    4. computes the prices of all rows (`segments.unfold`).
 
 The run certifies the whole problem after each round: x are the prices, shortened to
 alpha, and the bound comes from v with one value a segment, which is the solution too. A
-round moves all blocks at once, so it counts as one update, and as one pass.
+round moves all blocks at once, so it counts as one update, and as one pass. Mostly one
+is enough.
 """
 
 import math
@@ -24,13 +26,13 @@ import numpy as np
 from wolfpack.engines.base import Engine, Session
 from wolfpack.kernels.specialise import library
 from wolfpack.problem import Problem
-from wolfpack.problems.fused_lasso import penalty
+from wolfpack.problems.fused_lasso import is_signal, penalty
 from wolfpack.update import segments
 from wolfpack.update.plan import Exit
 
-# The problem of the segments is solved to the part FIRST of the scale, then SHARPER
-# times that, and so on, and at last to the part INNER of the goal.
-FIRST, SHARPER, INNER = 1e-3, 0.03, 0.2
+# The problem of the segments is solved to SHARPER times the part FIRST of the scale,
+# then to SHARPER times that, and so on, and at last to the part INNER of the goal.
+FIRST, SHARPER, INNER = 0.03, 0.03, 0.2
 LEAST = 1e-15  # of the scale: a smaller gap is rounding
 EXCESS = 1e-7  # of alpha, by which a price may exceed it
 MOST_TURNS = 30  # of splitting and solving in one round
@@ -82,7 +84,7 @@ class ActiveSet(Engine):
 
     def refuse(self, problem, options) -> None:
         """Refuse other problems than signals, and other steps than exact ones."""
-        if problem.name != "group_fused_lasso" or problem.minimiser is None:
+        if not is_signal(problem) or problem.minimiser is None:
             raise ValueError(
                 "ActiveSet solves the group fused lasso with q = 1, 2 or inf; use "
                 f"Serial() or Threads() for this {problem.name}."
@@ -188,7 +190,11 @@ class Segments:
         self.points = np.zeros((n - 1, width))
         self.smooth, self.shared = np.zeros((n, width)), np.zeros((n, width))
         self.primal = self.dual = math.nan
-        self.is_solved = False
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.is_solved, self._inner = False, INNER
+        self._reached = FIRST * self.scale  # the gap of the problem of the segments
 
     @property
     def gap(self) -> float:
@@ -198,7 +204,8 @@ class Segments:
     def change_alpha(self, alpha: float) -> None:
         """Keep the change points, whose prices are as large as alpha."""
         self.prices *= alpha / self.alpha
-        self.alpha, self.is_solved = alpha, False
+        self.alpha = alpha
+        self._begin_anew()
 
     def begin(self, points: np.ndarray) -> None:
         """Begin with the change points of a feasible x: rows whose price is alpha."""
@@ -215,21 +222,22 @@ class Segments:
         The problem of the segments is then solved to a part of `goal`. `pulse()` ends
         the round early; what it has found so far is kept.
         """
-        last = max(INNER * goal, LEAST * self.scale)
+        last = max(self._inner * goal, LEAST * self.scale)
         excess = min(max(last / (self.scale or 1.0), LEAST), EXCESS)
-        aim = last if self.is_solved else max(FIRST * self.scale, last)
         for _ in range(MOST_TURNS):
             is_split = self._split(excess)
-            if not is_split and self.is_solved and aim == last:
+            if not is_split and self._reached <= last:
                 break
-            self.is_solved = True
+            aim = max(SHARPER * self._reached, last)
             if not self._settle(aim, pulse):
                 break
-            aim = max(SHARPER * aim, last)
+            self._reached = aim
+        self._inner *= INNER  # if this round was not exact enough, the next one is
         self.primal, self.dual = self.kernels.unfold(
             self.heights, self.roots, self.sums, self.mass, self.bounds, self.prices,
             self.alpha, self.is_round, self.points, self.smooth, self.shared,
         )  # fmt: skip
+        self.is_solved = True
 
     def _split(self, excess: float) -> bool:
         """Add change points where prices exceed alpha; return whether there are any."""

@@ -14,14 +14,17 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from wolfpack.change_points.number import choose, enough_candidates
+from wolfpack.change_points.number import enough_candidates
 from wolfpack.change_points.path import find_alpha
-from wolfpack.change_points.pruning import best_segments, thin
 from wolfpack.change_points.segmentation import (
+    StaircaseWarning,
     as_columns,
-    count_stairs,
+    check_number,
     fill_rows,
+    prune,
     segment_means,
+    warn_of_stairs,
+    weighted_rows,
 )
 from wolfpack.checks.inputs import at_least_one, positive
 from wolfpack.engines.active_set import ActiveSet
@@ -29,8 +32,8 @@ from wolfpack.estimators._base import UNFINISHED, DualEstimator
 from wolfpack.problems.fused_lasso import (
     constant_prices,
     dual_norm,
+    find_jumps,
     group_fused_lasso,
-    smallest_jump,
 )
 from wolfpack.result import Event
 
@@ -50,8 +53,8 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
     ----------
     alpha : float, optional
         The price of a jump, lambda in the paper. From `alpha_max(X)` on the answer is
-        constant. Default: a tenth of that; with `n_change_points` alpha_max halved until
-        there are enough candidates.
+        constant. Default: a tenth of that; with `n_change_points` alpha_max, halved
+        until there are enough candidates.
     n_change_points : None, int or "auto"
         None: all of the lasso. A number: the best so many of them, by least squares.
         "auto" chooses the number k with the least L_k + a k log(n) (d / 2 + 1), where
@@ -65,8 +68,8 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
     q : float
         The norm of a jump.
     engine : engine, optional
-        Default: `ActiveSet()`, which is exact and needs milliseconds, where q is 1, 2 or
-        inf and batch_size, step, sampling, averaging and accelerate have their
+        Default: `ActiveSet()`, which is exact and needs milliseconds, where q is 1, 2
+        or inf and batch_size, step, sampling, averaging and accelerate have their
         defaults. Else `Serial()`, or `Threads` where `n_jobs` asks for them, which
         visit all rows again and again.
     batch_size, averaging, max_iter, max_seconds, warm_start, n_jobs, accelerate
@@ -174,9 +177,10 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
             Itself.
         """
         X = self._validate(X, reset=True, ensure_min_samples=2)
-        rows, weights = self._weigh(X, sample_weight)
+        rows, weights = weighted_rows(X, sample_weight)
         given, X = X, X[rows]
-        number = self._number(len(X))
+        number = check_number(self.n_change_points, len(X))
+        refit = number is not None if self.refit == "auto" else self._flag("refit")
         self.alpha_max_ = _alpha_max(X, self.q, weights)
         self.alpha_ = alpha = self._choose_alpha(X, number, weights)
         problem = group_fused_lasso(X, alpha, q=self.q, weights=weights)
@@ -184,13 +188,13 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         if last is not None:
             self._scale_prices(last.blocks.points, alpha)
         result = self._solve(problem, lambda signal: {"signal_": signal})
-        points = self._jumps(X, result.state.blocks.points)
+        points = find_jumps(X, self.signal_, result.state.blocks.points, alpha, self.q)
         self.candidates_ = rows[points]
         if number is not None:
-            points = self._prune(X, points, number, weights)
+            points, self.costs_ = prune(X, points, number, weights, self.alpha)
         elif result.status not in UNFINISHED:
-            self._warn_of_stairs(points)
-        if self.refit is True or (self.refit == "auto" and number is not None):
+            warn_of_stairs(self.signal_, points)
+        if refit:
             self.signal_ = segment_means(X, points, weights)
         self._keep(points, rows, given)
         return self
@@ -222,47 +226,20 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         X = self._validate(X, reset=False)
         if len(X) < 2:
             return {"signal_": X, "labels_": np.zeros(len(X), np.intp)}[name]
-        number = None if self.n_change_points is None else self.n_change_points_
-        other = clone(self).set_params(alpha=self.alpha_, warm_start=False)
-        other.set_params(callback=None)
-        if number is not None:
-            other.set_params(n_change_points=min(number, len(X) - 1))
-        return getattr(other.fit(X), name)
+        other = clone(self).set_params(
+            alpha=self.alpha_, warm_start=False, callback=None
+        )
+        if self.n_change_points is not None:
+            number = min(self.n_change_points_, len(X) - 1)
+            other.set_params(n_change_points=number)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StaircaseWarning)  # `fit` has said so
+            return getattr(other.fit(X), name)
 
     def _validate(self, X: Any, reset: bool, **more: Any) -> np.ndarray:
         dtype = [np.float64, np.float32]
-        return validate_data(self, as_columns(X), dtype=dtype, reset=reset, **more)
-
-    def _weigh(self, X: np.ndarray, sample_weight: Any):
-        """Return the rows whose weight is not 0, and their weights, None if all 1."""
-        if sample_weight is None:
-            return np.arange(len(X)), None
-        weights = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-        rows = np.flatnonzero(weights)
-        if len(rows) < 2:
-            raise ValueError(
-                f"sample_weight must be above 0 in at least 2 rows, but is in {len(rows)}."
-            )
-        return rows, weights[rows]
-
-    def _number(self, n: int) -> int | str | None:
-        """Return `n_change_points`, if the signal can have so many."""
-        number = self.n_change_points
-        if self.refit not in (True, False, "auto"):
-            raise ValueError(
-                f"refit must be True, False or 'auto', but is {self.refit!r}."
-            )
-        if number is None or (isinstance(number, str) and number == "auto"):
-            return number
-        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-        if not whole or not 0 <= number < n:
-            raise ValueError(
-                "n_change_points must be None, 'auto' or a whole number from 0 to the "
-                f"number of rows minus 1, {n - 1}; given was {number!r}."
-            )
-        return int(number)
+        X = as_columns(X) if reset or self.n_features_in_ == 1 else X
+        return validate_data(self, X, dtype=dtype, reset=reset, **more)
 
     def _choose_alpha(self, X, number: int | str | None, weights) -> float:
         if self.alpha is not None:
@@ -289,57 +266,10 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         return super()._choose_engine()
 
     def _scale_prices(self, prices: np.ndarray, alpha: float) -> None:
-        """Bring the prices of the last fit to this alpha, and those at the limit too."""
+        """Bring the prices of the last fit, and so its change points, to this alpha."""
         size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1).max()
         if size > 0:
             prices *= alpha / size
-
-    def _jumps(self, X: np.ndarray, prices: np.ndarray) -> np.ndarray:
-        """Return the jumps whose price is at its limit, alpha.
-
-        At the optimum all others are 0; here they are not, because the gap is not 0.
-        """
-        X = X.astype(np.float64)
-        jumps = np.linalg.norm(np.diff(self.signal_, axis=0), ord=self.q, axis=1)
-        size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1)
-        limit = size >= (1 - 1e-3) * self.alpha_
-        noise = smallest_jump(np.linalg.norm(np.diff(X, axis=0), ord=self.q, axis=1))
-        return np.flatnonzero(limit & (jumps > noise)) + 1
-
-    def _prune(self, X, points, number: int | str, weights) -> np.ndarray:
-        """Keep the best so many of the points."""
-        kept, n_dropped = thin(X, points, weights=weights)
-        if n_dropped:
-            warnings.warn(
-                f"{n_dropped} of {len(points)} candidates were dropped before the best "
-                "were chosen: a larger alpha has fewer.",
-                UserWarning,
-                stacklevel=4,
-            )
-        most = len(kept) // 2 if isinstance(number, str) else number
-        pruned = best_segments(X, kept, most, weights=weights)
-        self.costs_ = pruned.costs
-        if isinstance(number, str):
-            number = choose(pruned.costs, *X.shape)
-        if number > len(kept):
-            warnings.warn(
-                f"The lasso has {len(kept)} change points at alpha={self.alpha_:g}, "
-                f"fewer than n_change_points={number}; give a smaller alpha, or none.",
-                UserWarning,
-                stacklevel=4,
-            )
-        return pruned.points[min(number, len(kept))]
-
-    def _warn_of_stairs(self, points: np.ndarray) -> None:
-        n_stairs = count_stairs(self.signal_, points)
-        if n_stairs:
-            warnings.warn(
-                f"{n_stairs} of {len(points)} change points are steps of a staircase: "
-                "the lasso spreads a jump over neighbouring rows. Set n_change_points "
-                "to keep the best of them.",
-                UserWarning,
-                stacklevel=4,
-            )
 
     def _keep(self, points: np.ndarray, rows: np.ndarray, given: np.ndarray) -> None:
         """Set what a fitted estimator has, for all rows that were given."""
@@ -369,4 +299,6 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
 
 def _alpha_max(X: np.ndarray, q: float, weights: np.ndarray | None) -> float:
     prices = constant_prices(X.astype(np.float64), weights)
-    return float(np.linalg.norm(prices, ord=dual_norm(at_least_one("q", q)), axis=1).max())
+    return float(
+        np.linalg.norm(prices, ord=dual_norm(at_least_one("q", q)), axis=1).max()
+    )

@@ -133,6 +133,11 @@ def dual_ball(q: float, radius: float) -> sets.Set:
     return named[p](radius) if p in named else sets.lp_ball(p, radius)
 
 
+def is_signal(problem: Problem) -> bool:
+    """Return whether `group_fused_lasso` made the problem."""
+    return problem.add is add
+
+
 def penalty(problem: Problem) -> tuple[float, float]:
     """Return alpha and q, which the dual ball knows."""
     ball = problem.data.ball
@@ -148,6 +153,20 @@ def constants(problem: Problem) -> Constants | None:
     alpha, q = penalty(problem)
     n_rows, n_columns = problem.shared.shape
     return fused_lasso_constants(n_rows, n_columns, alpha, q=q)
+
+
+def find_jumps(
+    Y: np.ndarray, signal: np.ndarray, prices: np.ndarray, alpha: float, q: float
+) -> np.ndarray:
+    """Return the rows that differ from the one before, and whose price is alpha.
+
+    At the optimum other jumps are 0; here they are not, because the gap is not 0.
+    """
+    noisy = np.linalg.norm(np.diff(Y.astype(np.float64), axis=0), ord=q, axis=1)
+    jumps = np.linalg.norm(np.diff(signal, axis=0), ord=q, axis=1)
+    sizes = np.linalg.norm(prices, ord=dual_norm(q), axis=1)
+    is_jump = (sizes >= (1 - 1e-3) * alpha) & (jumps > smallest_jump(noisy))
+    return np.flatnonzero(is_jump) + 1
 
 
 def smallest_jump(jumps: np.ndarray) -> float:
