@@ -1,17 +1,23 @@
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 from wolfpack import make_piecewise
 from wolfpack.change_points import (
+    ChangePointsDisplay,
+    PathDisplay,
     best_segments,
     change_point_f1,
     choose,
     covering,
+    plot_change_points,
     thin,
 )
 from wolfpack.change_points.number import enough_candidates
+from wolfpack.change_points.pruning import add_rows
 
 
 def sum_of_squares(Y, points, weights=None):
@@ -86,6 +92,17 @@ def test_thinning_ends_where_candidates_are_alike(shape):
     Y = np.zeros(n) if shape == "constant" else np.arange(n) ** 2.0
     kept, n_dropped = thin(Y, np.arange(1, n), 100, weights=np.arange(n) % 3)
     assert (len(kept), n_dropped) == (100, n - 101)
+
+
+def test_added_rows_tell_the_gain_of_noise_to_the_choice():
+    """The gains with few candidates and some rows are those with all rows."""
+    Y, _, jumps = make_piecewise(n=200, d=2, n_segments=5, noise=0.3, rng=4)
+    candidates = add_rows(Y, jumps, 50)
+    assert set(jumps) <= set(candidates)
+    assert 50 <= len(candidates) <= 54
+    few = best_segments(Y, candidates, 20).costs
+    every = best_segments(Y, np.arange(1, 200), 20).costs
+    np.testing.assert_allclose(few, every, rtol=0.05)
 
 
 def number(Y):
@@ -197,3 +214,87 @@ def test_metrics_refuse():
         change_point_f1([50.5], [50])
     with pytest.raises(ValueError, match="margin"):
         change_point_f1([50], [50], margin=-1)
+
+
+class Fitted(BaseEstimator):
+    """A model as `GroupFusedLasso` leaves it: the truth, here."""
+
+    def __init__(self, d):
+        self.Y, self.signal_, self.change_points_ = make_piecewise(
+            n=60, d=d, n_segments=4
+        )
+
+    def fit(self):
+        """Be an estimator for `check_is_fitted`."""
+
+
+@pytest.fixture
+def plt():
+    import matplotlib.pyplot as plt
+
+    yield plt
+    plt.close("all")
+
+
+def dashed(ax):
+    return [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == "--"]
+
+
+@pytest.mark.parametrize("d", [1, 3, 8])
+def test_a_picture_of_change_points(plt, d):
+    model = Fitted(d)
+    ax = plot_change_points(model.Y, model)
+    assert dashed(ax) == [t - 0.5 for t in model.change_points_]
+    assert ax.get_title() == "3 change points"
+    ax.figure.canvas.draw()
+    if d == 3:
+        own = plt.figure().add_subplot()
+        assert plot_change_points(model.Y, model, ax=own) is own
+        means = [line for line in own.lines if line.get_linewidth() == 2]
+        assert len(means) == 3 * 4  # columns, segments
+    if d == 8:
+        assert len(ax.collections) == 1  # a heat map
+        assert len(ax.lines) == 3
+
+
+@pytest.mark.parametrize("d", [2, 8])
+def test_dates_are_on_the_axis_of_the_picture(plt, d):
+    pandas = pytest.importorskip("pandas")
+    model = Fitted(d)
+    days = pandas.date_range("2024-01-01", periods=60, freq="D")
+    frame = pandas.DataFrame(model.Y, index=days).add_prefix("sensor ")
+    display = ChangePointsDisplay.from_estimator(model, frame)
+    display.figure_.canvas.draw()
+    noon = [days[t - 1] + pandas.Timedelta(hours=12) for t in model.change_points_]
+    assert [pandas.Timestamp(x) for x in dashed(display.ax_)] == noon
+    assert "2024" in display.ax_.xaxis.get_major_formatter().get_offset()
+    if d == 2:
+        words = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+        assert words == ["sensor 0", "sensor 1"]
+    names = frame.set_axis([f"run {k % 3}" for k in range(60)])
+    other = ChangePointsDisplay.from_estimator(model, names)  # no axis: rows
+    assert dashed(other.ax_) == [t - 0.5 for t in model.change_points_]
+
+
+def test_a_picture_needs_the_signal_of_the_fit():
+    model = Fitted(2)
+    with pytest.raises(ValueError, match=r"\(50, 2\) and the fitted one \(60, 2\)"):
+        plot_change_points(model.Y[:50], model)
+
+
+def test_a_picture_of_a_path(plt):
+    path = SimpleNamespace(
+        alphas=[4.0, 2.0, 1.0],
+        change_points=[[], [2], [2, 3]],
+        signals=np.array([[2, 2, 2, 2], [1, 1, 2, 2], [0, 0, 3, 5]], float),
+    )
+    display = PathDisplay.from_path(path)
+    counts, jumps = display.axes_
+    assert counts.lines[0].get_ydata().tolist() == [0, 1, 2]
+    drawn = [line.get_ydata().tolist() for line in jumps.lines]
+    assert drawn == [[0, 1, 3], [0, 0, 2]]
+    assert counts.xaxis_inverted()
+    assert jumps.xaxis_inverted()
+    display.figure_.canvas.draw()
+    with pytest.raises(ValueError, match="2 axes are needed; got 1"):
+        PathDisplay.from_path(path, axes=counts)

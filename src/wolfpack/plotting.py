@@ -20,7 +20,7 @@ BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6
 
 def plot_trace(trace: "Sequence[TraceRow]", ax: "Axes | None" = None) -> "Axes":
     """Draw the certified gap, and its running estimate, against passes."""
-    ax = ax or _new_axes()
+    ax = ax or new_axes()
     epochs = np.array([row.epoch for row in trace])
     gaps = np.array([row.gap for row in trace])
     estimates = np.array([row.gap_estimate for row in trace])
@@ -47,7 +47,7 @@ def plot_speedup(
 
     `predicted` is that of `theory.predicted_speedup`; the rest comes from `advice`.
     """
-    ax = ax or _new_axes()
+    ax = ax or new_axes()
     sizes = np.asarray(batch_sizes)
     ax.plot(sizes, sizes, "--", color=GREY, linewidth=1, label="linear, the ideal")
     ax.plot(sizes, predicted, color=BLUE, label="predicted from mu / B")
@@ -150,7 +150,8 @@ def _draw_word(ax: "Axes", pixels, truth, predicted, shape: tuple[int, int]) -> 
     ax.axis("off")
 
 
-def _new_axes() -> "Axes":
+def new_axes() -> "Axes":
+    """Return the axes of a new figure."""
     import matplotlib.pyplot as plt
 
     _, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")

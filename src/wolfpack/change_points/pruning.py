@@ -132,6 +132,29 @@ def thin(
     return kept, n_given - len(kept)
 
 
+def add_rows(
+    Y: np.ndarray,
+    candidates: np.ndarray,
+    n_rows: int,
+    *,
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
+    """Add to the candidates the `n_rows` rows that merging from all rows keeps.
+
+    The lasso has few candidates where a signal only drifts. The gain of a point that is
+    noise is then too small to be told from that of a change, by `choose`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wolfpack.change_points.pruning import add_rows
+    >>> add_rows(np.array([0.0, 0.1, 5.0, 5.1]), [3], 1)
+    array([2, 3])
+    """
+    rows, _ = thin(Y, np.arange(1, len(Y)), n_rows, weights=weights)
+    return np.union1d(np.asarray(candidates, dtype=np.intp), rows)
+
+
 class _Parts(NamedTuple):
     """The signal between neighbouring candidates: first rows, weights and means."""
 

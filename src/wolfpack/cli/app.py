@@ -1,4 +1,4 @@
-"""The command line: `wolfpack fit`, `predict`, `theory`, `reproduce` and more."""
+"""The command line: `wolfpack fit`, `predict`, `changes`, `theory` and more."""
 
 import json
 import signal
@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from wolfpack.cli.console import INTERRUPTED, fail, plain_errors
+from wolfpack.cli.changes import changes
+from wolfpack.cli.console import INTERRUPTED, LIMIT_REACHED, fail, plain_errors
 from wolfpack.cli.options import (
     Engine,
     Mode,
@@ -29,7 +30,6 @@ app = typer.Typer(
 )
 say = Console(highlight=False, soft_wrap=True).print
 
-LIMIT_REACHED = 3
 HELP = {
     "alpha": "Regularisation, lambda. Default: 0.01 for chains, 1 for signals.",
     "tol": "Relative duality gap to stop at. Default: 0.001; signals 0.0001.",
@@ -168,6 +168,9 @@ def predict(
         if sequences.y is not None:
             score = estimator.score(sequences.X, sequences.y)
             print(f"right: {score:.4f} of all positions", file=sys.stderr)  # noqa: T201
+
+
+app.command()(changes)
 
 
 @app.command()

@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from wolfpack.result import Event, Result, TraceRow
 
 INTERRUPTED = 130  # the exit code, as of any program that Ctrl-C ends
+LIMIT_REACHED = 3
 
 
 def to_dict(row: TraceRow) -> dict[str, Any]:

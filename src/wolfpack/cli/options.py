@@ -67,17 +67,18 @@ def check_targets(save: Path | None, plot: Path | None) -> None:
     if plot is not None:
         from matplotlib.backend_bases import FigureCanvasBase
 
-        _check_target("--plot", plot, plot)
+        check_target("--plot", plot, plot)
         kinds = FigureCanvasBase.get_supported_filetypes()
         if plot.suffix[1:].lower() not in kinds:
             fail(f"--plot must end in .png, .pdf or .svg, not {plot.name!r}.")
     if save is not None:
         from wolfpack.files.model_file import with_npz
 
-        _check_target("--save", save, with_npz(save) if save.name else save)
+        check_target("--save", save, with_npz(save) if save.name else save)
 
 
-def _check_target(option: str, given: Path, path: Path) -> None:
+def check_target(option: str, given: Path, path: Path) -> None:
+    """Fail where an option names a file that cannot be written."""
     try:
         for place in (given, path):
             if place.exists() and not place.is_file():

@@ -1,0 +1,202 @@
+"""`wolfpack changes`: the change points of a signal in a file of the user's own."""
+
+import csv
+import io
+import json
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from wolfpack.cli.console import INTERRUPTED, LIMIT_REACHED, Watcher, fail, plain_errors
+from wolfpack.cli.options import check_target, check_targets
+from wolfpack.files.npz import replacing
+from wolfpack.files.table import Table, read_table
+
+SHOWN = 4  # columns whose means are printed
+HELP = {
+    "file": "A signal, one row a time: .csv, .tsv, .txt, .npy or .npz.",
+    "n": "How many change points; auto; or all of the lasso, unpruned.",
+    "alpha": "The price of a jump. Default: low enough to have candidates.",
+    "q": "The norm of a jump: 1, 2, inf or another.",
+    "standardize": "Bring columns to mean 0 and deviation 1 first.",
+    "plot": "Draw the signal and its segments here.",
+    "save": "Write signal, fitted signal and segments here, as CSV.",
+}
+Number = int | str | None
+
+
+def changes(
+    file: Annotated[Path, typer.Argument(help=HELP["file"])],
+    n: Annotated[str, typer.Option("--n", help=HELP["n"])] = "auto",
+    alpha: Annotated[float | None, typer.Option(help=HELP["alpha"])] = None,
+    q: Annotated[float, typer.Option(help=HELP["q"])] = 2.0,
+    standardize: Annotated[bool, typer.Option(help=HELP["standardize"])] = True,
+    max_seconds: Annotated[float | None, typer.Option(help="Most time.")] = None,
+    plot: Annotated[Path | None, typer.Option(help=HELP["plot"])] = None,
+    save: Annotated[Path | None, typer.Option(help=HELP["save"])] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Find the change points of a signal in a file.
+
+    A CSV file may have a line of names, and an index of dates in its first column.
+    In Python: `wolfpack.GroupFusedLasso(n_change_points="auto").fit(Y)`.
+    Exit code 0: converged; 3: a limit was reached first; 130: interrupted.
+    """
+    with plain_errors():
+        check_targets(None, plot)
+        if save is not None:
+            check_target("--save", save, save)
+        table = read_table(file)
+        options = {"n_change_points": _read_number(n), "alpha": alpha, "q": q}
+        found = Found(table, standardize, as_json)
+        found.fit({**options, "max_seconds": max_seconds})
+        report, failed = found.report(), None
+        try:
+            _keep(found, report, plot, save)
+        except OSError as error:
+            failed = error
+        if as_json:
+            print(json.dumps({"file": str(file), **report}))  # noqa: T201
+        else:
+            _show(file, found, report)
+        if failed is not None:  # the answer was printed before
+            fail(failed)
+    if report["status"] == "INTERRUPTED":
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(0 if report["status"] == "CONVERGED" else LIMIT_REACHED)
+
+
+class Found:
+    """A signal, the model fitted to it, and both in the units of the file."""
+
+    model: Any
+
+    def __init__(self, table: Table, standardize: bool, quiet: bool) -> None:
+        self.table, self.quiet = table, quiet
+        self.centre, self.scale = np.zeros(1), np.ones(1)
+        if standardize:
+            self.centre, scale = table.values.mean(axis=0), table.values.std(axis=0)
+            self.scale = np.where(scale > 0, scale, 1.0)
+
+    def fit(self, options: dict[str, Any]) -> None:
+        """Fit, and keep what the estimator warns of."""
+        from wolfpack.estimators.signals import GroupFusedLasso
+
+        with (
+            Watcher(as_json=False, quiet=self.quiet) as watcher,
+            warnings.catch_warnings(record=True) as caught,
+        ):
+            warnings.simplefilter("always")
+            self.model = GroupFusedLasso(**options, callback=watcher)
+            try:
+                self.model.fit((self.table.values - self.centre) / self.scale)
+            except KeyboardInterrupt:
+                if not hasattr(self.model, "status_"):  # nothing is learnt yet
+                    raise
+        self.notes = list(dict.fromkeys(str(warning.message) for warning in caught))
+        self.signal = self.model.signal_ * self.scale + self.centre
+        self.parts = np.split(np.arange(len(self.signal)), self.model.change_points_)
+
+    def report(self) -> dict[str, Any]:
+        """Return what JSON has."""
+        model, table = self.model, self.table
+        points = model.change_points_.tolist()
+        report = {
+            "status": model.status_.name,
+            "reason": model.status_.value,
+            "n_rows": len(table.values),
+            "columns": table.names,
+            "n_change_points": len(points),
+            "change_points": points,
+            "lengths": [len(rows) for rows in self.parts],
+            "means": [table.values[rows].mean(axis=0).tolist() for rows in self.parts],
+            "alpha": model.alpha_,
+            "alpha_max": model.alpha_max_,
+            "primal": model.objective_,
+            "dual": model.dual_objective_,
+            "gap": model.gap_,
+            "notes": self.notes,
+        }
+        if table.index is not None:
+            report["index"] = [table.index[t] for t in points]
+        return report
+
+
+def _read_number(text: str) -> Number:
+    if text not in ("auto", "all") and not text.isdecimal():
+        fail(f"--n must be a whole number of 0 or more, auto or all; not {text!r}.")
+    names: dict[str, Number] = {"auto": "auto", "all": None}
+    return names[text] if text in names else int(text)
+
+
+def _keep(found: Found, report: dict[str, Any], plot: Path | None, save: Path | None):
+    """Write what is asked for, and say so in the report."""
+    table, model = found.table, found.model
+    if save is not None:
+        names = [table.index_name or "index"] if table.index else ["row"]
+        names += [*table.names, *(f"{name} fitted" for name in table.names), "segment"]
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(names)
+        index = table.index or range(len(table.values))
+        rows = zip(index, table.values, found.signal, model.labels_, strict=True)
+        for name, given, fitted, label in rows:
+            writer.writerow([name, *given.tolist(), *fitted.tolist(), label])
+        with replacing(save) as file:
+            file.write(text.getvalue().encode())
+        report["saved"] = str(save)
+    if plot is not None:
+        from wolfpack.change_points import ChangePointsDisplay
+
+        about = {"index": table.axis(), "names": table.names}
+        points = model.change_points_
+        display = ChangePointsDisplay(table.values, found.signal, points, **about)
+        display.plot().figure_.savefig(plot, dpi=150)
+        report["plot"] = str(plot)
+
+
+def _show(path: Path, found: Found, report: dict[str, Any]) -> None:
+    """Print the segments, the certificate and the files."""
+    console = Console(highlight=False, soft_wrap=True)
+    table, n, d = found.table, *found.table.values.shape
+    columns = ", ".join(table.names[:SHOWN]) + (", ..." if d > SHOWN else "")
+    count = report["n_change_points"]
+    console.print(
+        f"{path}: {n} rows, {d} column{'' if d == 1 else 's'} ({columns}).\n"
+        f"{count} change point{'' if count == 1 else 's'}; alpha = "
+        f"{report['alpha']:.4g} (from {report['alpha_max']:.4g} on there is none).",
+        markup=False,
+    )
+    console.print(_segments(found), markup=False)
+    lines = [
+        f"{report['status']}: {report['reason']}",
+        f"The best objective of the lasso lies between {report['dual']:.8g} and "
+        f"{report['primal']:.8g} (gap {report['gap']:.1e}).",
+        *(f"Note: {note}" for note in report["notes"]),
+    ]
+    names = {"saved": "Saved", "plot": "Picture"}
+    lines += [f"{names[k]}: {report[k]}" for k in names if k in report]
+    console.print("\n".join(lines), markup=False)
+
+
+def _segments(found: Found) -> Grid:
+    """Return a row a segment: where it begins, how long it is, and its means."""
+    table = found.table
+    grid = Grid("segment", box=None, pad_edge=False)
+    grid.add_column("begins", justify="right")
+    if table.index is not None:
+        grid.add_column(table.index_name or "index")
+    grid.add_column("rows", justify="right")
+    for name in table.names[:SHOWN]:
+        grid.add_column(f"mean of {name}", justify="right")
+    for k, rows in enumerate(found.parts):
+        means = table.values[rows].mean(axis=0)[:SHOWN]
+        named = [] if table.index is None else [table.index[rows[0]]]
+        numbers = (f"{mean:.5g}" for mean in means)
+        grid.add_row(str(k), str(rows[0]), *named, str(len(rows)), *numbers)
+    return grid

@@ -1,0 +1,189 @@
+"""Read a signal out of a user's file: .csv, .tsv or .txt (also .gz), .npy or .npz.
+
+A table may have a line of names, and an index before its columns: dates or words, or
+numbers under a name such as "time". What is wrong with a cell is said with its line.
+"""
+
+import csv
+import gzip
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from wolfpack.files.npz import FileError, read_npz
+
+TEXTS, ARRAYS = (".csv", ".tsv", ".txt"), ("Y", "X", "signal")
+INDEX_NAMES = {"", "index", "row", "t", "time", "timestamp", "date", "datetime"}
+
+
+class Table(NamedTuple):
+    """A signal and what its rows and columns are called.
+
+    Attributes
+    ----------
+    values : ndarray (n, d)
+        Finite numbers.
+    names : list of str
+        Of the columns.
+    index : list of str or None
+        Of the rows, as in the file; None where the file has no index.
+    index_name : str
+        What the index is called; may be empty.
+    """
+
+    values: np.ndarray
+    names: list[str]
+    index: list[str] | None
+    index_name: str
+
+    def axis(self) -> np.ndarray | None:
+        """Return the index as dates or numbers, for a picture; None if it is neither.
+
+        Examples
+        --------
+        >>> Table(np.ones((2, 1)), ["a"], ["2024-01-01", "2024-01-02"], "day").axis()
+        array(['2024-01-01', '2024-01-02'], dtype='datetime64[D]')
+        """
+        if self.index is None:
+            return None
+        numbers = _floats(self.index)
+        return _dates(self.index) if numbers is None else numbers
+
+
+def read_table(path: Path) -> Table:
+    """Read a signal, one row a time; raise ValueError where it is none."""
+    kind = (Path(path.stem) if path.suffix == ".gz" else path).suffix.lower()
+    if not path.is_file():
+        what = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise ValueError(f"{path} {what}.")
+    if kind == ".npy":
+        table = _unnamed(path, _read_npy(path))
+    elif kind == ".npz":
+        table = _unnamed(path, _read_npz(path))
+    elif kind in TEXTS:
+        table = _read_text(path)
+    else:
+        known = ", ".join((*TEXTS, ".npy", ".npz"))
+        raise ValueError(f"{path}: a signal comes in one of {known}; not {kind!r}.")
+    if len(table.values) < 2:
+        raise ValueError(f"{path} has {len(table.values)} rows; 2 or more are needed.")
+    return table
+
+
+def _read_npy(path: Path) -> np.ndarray:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is no .npy file of numbers.") from error
+
+
+def _read_npz(path: Path) -> np.ndarray:
+    try:
+        arrays = read_npz(path, ARRAYS)
+    except FileError as error:
+        raise ValueError(f"{path} {error}.") from error
+    if len(arrays) != 1:
+        has = f"has {' and '.join(arrays)}" if arrays else "has none of them"
+        raise ValueError(f"{path} must hold one of {', '.join(ARRAYS)}; it {has}.")
+    return next(iter(arrays.values()))
+
+
+def _unnamed(path: Path, values: np.ndarray) -> Table:
+    values = values[:, np.newaxis] if values.ndim == 1 else values
+    if values.ndim != 2 or values.shape[1] == 0 or values.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{path}: a signal is numbers of shape (rows,) or (rows, columns), but "
+            f"this is {values.dtype} of shape {values.shape}."
+        )
+    values = values.astype(np.float64)
+    wrong = np.argwhere(~np.isfinite(values))
+    if len(wrong):
+        row, column = wrong[0]
+        what = values[row, column]
+        raise ValueError(f"{path}: row {row}, column {column} is {what}, no number.")
+    return Table(values, [f"column {j}" for j in range(values.shape[1])], None, "")
+
+
+def _read_text(path: Path) -> Table:
+    lines, rows = _cells(path)
+    if not rows:
+        raise ValueError(f"{path} is empty.")
+    head = None
+    if all(_floats([cell]) is None and _dates([cell]) is None for cell in rows[0]):
+        head, lines, rows = rows[0], lines[1:], rows[1:]
+    names = head or [f"column {j}" for j in range(len(rows[0]))]
+    for line, row in zip(lines, rows, strict=True):
+        if len(row) != len(names):
+            raise ValueError(
+                f"{path}, line {line}: {len(row)} cells, but {len(names)} columns."
+            )
+    has_index = bool(rows) and len(names) > 1 and _is_index(head, rows)
+    index = [row[0] for row in rows] if has_index else None
+    first = int(has_index)
+    cells = [row[first:] for row in rows]
+    values = _floats(cells)
+    if values is None or not np.isfinite(values).all():
+        raise ValueError(f"{path}, {_wrong_cell(lines, names[first:], cells)}")
+    values = values.reshape(len(rows), len(names) - first)
+    return Table(values, names[first:], index, names[0] if head and has_index else "")
+
+
+def _cells(path: Path) -> tuple[list[int], list[list[str]]]:
+    """Return the rows that are not empty, and their lines in the file."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            text = file.read()
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path} is no text in UTF-8: {error}.") from error
+    begin = next(filter(str.strip, text.splitlines()), "")
+    mark = max(",;\t", key=begin.count)
+    if mark not in begin:
+        mark = " "
+    reader = csv.reader(text.splitlines(), delimiter=mark, skipinitialspace=True)
+    lines, rows = [], []
+    for row in reader:
+        row = [cell.strip() for cell in row]
+        if mark == " ":
+            row = [cell for cell in row if cell]
+        if any(row):
+            lines.append(reader.line_num)
+            rows.append(row)
+    return lines, rows
+
+
+def _is_index(head: list[str] | None, rows: list[list[str]]) -> bool:
+    """Whether the first column names the rows: no numbers, or by its own name."""
+    if head is not None and head[0].lower() in INDEX_NAMES:
+        return True
+    return _floats([rows[0][0]]) is None and _floats([rows[-1][0]]) is None
+
+
+def _wrong_cell(lines: list[int], names: list[str], cells: list[list[str]]) -> str:
+    for line, row in zip(lines, cells, strict=True):
+        for name, cell in zip(names, row, strict=True):
+            value = _floats([cell])
+            if value is None or not np.isfinite(value[0]):
+                what = f"{cell!r} is no number" if cell else "the cell is empty"
+                where = f"line {line}, column {name!r}"
+                return f"{where}: {what}. Fill it or leave out its row."
+    raise AssertionError("every cell is a number")
+
+
+def _floats(cells: list) -> np.ndarray | None:
+    try:
+        return np.array(cells, dtype=np.float64)
+    except ValueError:
+        return None
+
+
+def _dates(cells: list[str]) -> np.ndarray | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy drops time zones, and says so
+            dates = np.array(cells, dtype="datetime64")
+    except ValueError:
+        return None
+    return None if np.isnat(dates).any() else dates
