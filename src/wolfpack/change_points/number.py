@@ -16,21 +16,21 @@ import numpy as np
 
 from wolfpack.change_points.pruning import MAX_CANDIDATES
 
-WINDOW = 10  # gains of points that were not chosen; as many as were chosen, if more
+WINDOW = 10  # at least twice so many gains of points that were not chosen are noise
 
 
 def choose(costs: np.ndarray, n: int, d: int) -> int:
     """Choose the number of change points from the costs of each number.
 
     It is the k with the least L_k + a log(n) (d / 2 + 1) k. The factor a is 1, or twice
-    the median gain of the next points after k where that is more; k and a are found in
+    the median gain of the 2 k points after k where that is more; k and a are found in
     turn. Numbers above n / 4 are not considered, because then the variance is unknown.
 
     Parameters
     ----------
     costs : array (k_max + 1,)
         Sums of squares with 0, 1, ..., k_max points, from `best_segments`. To see what
-        noise gains, `k_max` should be twice the number of points, or more.
+        noise gains, `k_max` should be three times the number of points, or more.
     n, d : int
         The shape of the signal.
 
@@ -67,7 +67,7 @@ def choose(costs: np.ndarray, n: int, d: int) -> int:
     while True:
         k = int(np.argmin(loss + factor * price * number))
         first = max(min(k, len(gains) - WINDOW), 0)
-        noise = gains[first : first + max(k, WINDOW)]
+        noise = gains[first : first + 2 * max(k, WINDOW)]
         usual = 2 * np.median(noise) if noise.size else 0.0
         if usual <= factor:
             return k

@@ -7,9 +7,10 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
 from wolfpack.change_points.number import choose
-from wolfpack.change_points.pruning import best_segments, thin
+from wolfpack.change_points.pruning import add_rows, best_segments, thin
 
 NEAR = 2  # rows at most between two steps of a staircase
+NOISE = 200  # more candidates, to see what points gain that are noise
 CALLER = 5  # frames above, `fit` was called: its decorator is a frame of its own
 
 
@@ -107,16 +108,28 @@ def prune(
             f"{n_dropped} of {len(points)} candidates were dropped before the best "
             "were chosen; a larger alpha has fewer."
         )
-    most = len(kept) // 2 if isinstance(number, str) else number
-    costs, best = best_segments(X, kept, most, weights=weights)
     if isinstance(number, str):
-        number = choose(costs, *X.shape)
+        if alpha is None:  # what noise gains shows only where noise has candidates
+            kept = add_rows(X, kept, min(NOISE, len(X) // 2), weights=weights)
+        return _prune_to_the_elbow(X, kept, weights)
+    costs, best = best_segments(X, kept, number, weights=weights)
     if number > len(kept):
         _warn(
             f"The lasso has {len(kept)} change points at alpha={alpha}, fewer than "
             f"n_change_points={number}; give a smaller alpha, or none."
         )
     return best[min(number, len(kept))], costs
+
+
+def _prune_to_the_elbow(X, kept, weights) -> tuple[np.ndarray, np.ndarray]:
+    """Return as many points as `choose` finds; it looks at three times as many."""
+    most, limit = 256, min(len(kept), len(X) // 4)
+    while True:
+        costs, best = best_segments(X, kept, min(most, limit), weights=weights)
+        number = choose(costs, *X.shape)
+        if 4 * number < most or most >= limit:
+            return best[number], costs
+        most *= 4
 
 
 def warn_of_stairs(signal: np.ndarray, points: np.ndarray) -> None:
