@@ -238,7 +238,7 @@ def plot_change_points(Y: Any, model: Any, ax: "Axes | None" = None) -> "Axes":
     >>> import wolfpack
     >>> from wolfpack.change_points import plot_change_points
     >>> Y, _, _ = wolfpack.make_piecewise(n=60, d=2, n_segments=3)
-    >>> model = wolfpack.GroupFusedLasso(alpha=1.0, random_state=0).fit(Y)
+    >>> model = wolfpack.GroupFusedLasso(n_change_points=2).fit(Y)
     >>> ax = plot_change_points(Y, model)
     """
     return ChangePointsDisplay.from_estimator(model, Y, ax=ax).ax_
