@@ -31,24 +31,24 @@ LOOKS = 64  # times n rows at most are read in one call of `refine`
 
 
 @jit
-def euclidean(vector):
-    """Return the Euclidean norm, by four sums that do not wait for each other."""
-    a, b, c, d, whole = 0.0, 0.0, 0.0, 0.0, vector.size // 4 * 4
+def dot(x, y):
+    """Return <x, y>, by four sums that do not wait for each other."""
+    a, b, c, d, whole = 0.0, 0.0, 0.0, 0.0, x.size // 4 * 4
     for j in range(0, whole, 4):
-        a += vector[j] * vector[j]
-        b += vector[j + 1] * vector[j + 1]
-        c += vector[j + 2] * vector[j + 2]
-        d += vector[j + 3] * vector[j + 3]
-    for j in range(whole, vector.size):
-        a += vector[j] * vector[j]
-    return np.sqrt(a + b + (c + d))
+        a += x[j] * y[j]
+        b += x[j + 1] * y[j + 1]
+        c += x[j + 2] * y[j + 2]
+        d += x[j + 3] * y[j + 3]
+    for j in range(whole, x.size):
+        a += x[j] * y[j]
+    return a + b + (c + d)
 
 
 @jit
 def length(price, is_round):
     """Return the norm of a price."""
     if is_round:
-        return euclidean(price)
+        return np.sqrt(dot(price, price))
     total = 0.0
     for j in range(price.size):
         total += abs(price[j])
@@ -59,7 +59,7 @@ def length(price, is_round):
 def height(jump, is_round):
     """Return the norm of a jump."""
     if is_round:
-        return euclidean(jump)
+        return np.sqrt(dot(jump, jump))
     total = 0.0
     for j in range(jump.size):
         total = max(total, abs(jump[j]))
@@ -73,8 +73,9 @@ def project(price, alpha, is_round):
     if size <= alpha:
         return
     if is_round:
+        shrink = alpha / size
         for j in range(price.size):
-            price[j] *= alpha / size
+            price[j] *= shrink
         return
     # All sizes shrink by one number, which grows as small entries vanish.
     less, count = (size - alpha) / price.size, price.size
@@ -195,14 +196,12 @@ def sweep(
             k = queue[at]
             for j in range(width):
                 jump[j] = values[k + 1, j] - values[k, j]
-            gap = alpha * height(jump, is_round)
-            for j in range(width):
-                gap -= prices[k, j] * jump[j]
-            if gap <= share:
+                price[j] = prices[k, j]
+            if alpha * height(jump, is_round) - dot(price, jump) <= share:
                 continue
             step = RELAXED / (inverse[k] + inverse[k + 1])
             for j in range(width):
-                price[j] = prices[k, j] + step * jump[j]
+                price[j] += step * jump[j]
             project(price, alpha, is_round)
             for j in range(width):
                 change = price[j] - prices[k, j]
