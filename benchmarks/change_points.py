@@ -38,7 +38,7 @@ NUMBERS = {"run_log": 8, "well_log": 9}
 def load(
     step: int = 6,
 ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, list[int]]]]:
-    """Return the series, standardised, and annotations of every sixth point of well_log."""
+    """Return the series, and annotations: those of well_log of every sixth point."""
     folder = Path(os.environ.get("WOLFPACK_DATA", "."), "tcpd")
     record = json.loads((folder / "run_log.json").read_text())
     run = np.array([series["raw"] for series in record["series"]], dtype=float).T
@@ -117,9 +117,8 @@ def _to_gap(name: str, Y: np.ndarray, alpha: float, times: int = 5) -> None:
 
 def times() -> None:
     """Print the seconds to a certified gap of 1e-6, relative to the objective."""
-    print(
-        f"\n{'signal':34s} {'seconds':>8s} {'gap':>9s} {'changes':>7s} {'objective':>14s}"
-    )
+    head = f"{'signal':34s} {'seconds':>8s} {'gap':>9s} {'changes':>7s}"
+    print(f"\n{head} {'objective':>14s}")
     series = {**load(step=1)[0], "acgh": load_acgh()}
     for name, Y in series.items():
         top = GroupFusedLasso.alpha_max(Y)

@@ -75,7 +75,7 @@ def fused_lasso_path(
     eps: float = 1e-2,
     q: float = 2.0,
     weights: Any = None,
-    tol: float = 1e-6,
+    tol: float = 1e-5,
 ) -> FusedLassoPath:
     """Solve the group fused lasso for many alphas.
 

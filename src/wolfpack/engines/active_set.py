@@ -32,7 +32,7 @@ from wolfpack.update.plan import Exit
 
 # The problem of the segments is solved to SHARPER times the part FIRST of the scale,
 # then to SHARPER times that, and so on, and at last to the part INNER of the goal.
-FIRST, SHARPER, INNER = 0.03, 0.03, 0.2
+FIRST, SHARPER, INNER = 0.03, 0.03, 0.5
 LEAST = 1e-15  # of the scale: a smaller gap is rounding
 EXCESS = 1e-7  # of alpha, by which a price may exceed it
 MOST_TURNS = 30  # of splitting and solving in one round
