@@ -1,6 +1,7 @@
 """GroupFusedLasso: scikit-learn's own checks, and answers known another way."""
 
 import pickle
+from signal import SIGINT, raise_signal
 
 import cvxpy as cp
 import matplotlib.pyplot as plt
@@ -361,3 +362,21 @@ def test_bad_numbers_are_refused(signal, number):
 def test_alpha_is_a_tenth_of_its_largest_by_default(signal):
     model = GroupFusedLasso().fit(signal[0])
     assert model.alpha_ == pytest.approx(0.1 * model.alpha_max_)
+
+
+def test_what_an_interrupted_fit_found_is_kept(signal):
+    def press(event):
+        raise_signal(SIGINT)
+
+    model = GroupFusedLasso(alpha=0.4, callback=press)
+    with pytest.raises(KeyboardInterrupt, match="what it had learnt is kept"):
+        model.fit(signal[0])
+    assert model.status_ is Status.INTERRUPTED
+    assert model.labels_[-1] == model.n_change_points_ == model.change_points_.size
+    assert np.isfinite(model.gap_)
+
+
+def test_points_of_an_unfinished_fit_mean_nothing(signal):
+    model = GroupFusedLasso(engine=Serial(), tol=0, max_iter=2)
+    with pytest.warns(ConvergenceWarning, match="change points so far mean nothing"):
+        model.fit(signal[0])

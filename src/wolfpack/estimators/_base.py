@@ -45,6 +45,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
     random_state: Any
     callback: Callable[[Event], bool | None] | None
     verbose: int
+    _caution = ""  # what else an unfinished fit means
 
     def _solve(
         self, problem: Problem, describe: Callable[[Any], dict[str, Any]]
@@ -88,7 +89,8 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
             raise KeyboardInterrupt("fit was interrupted; what it had learnt is kept.")
         if result.status in UNFINISHED:
             # Level 4 is the caller of `fit`: its decorator is a frame of its own.
-            warnings.warn(_advice(result, self.tol), ConvergenceWarning, stacklevel=4)
+            advice = _advice(result, self.tol) + self._caution
+            warnings.warn(advice, ConvergenceWarning, stacklevel=4)
         return result
 
     def _learn(self, result: Result, describe: Callable[[Any], dict[str, Any]]) -> None:

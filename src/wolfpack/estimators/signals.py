@@ -35,7 +35,7 @@ from wolfpack.problems.fused_lasso import (
     find_jumps,
     group_fused_lasso,
 )
-from wolfpack.result import Event
+from wolfpack.result import Event, Status
 
 NORMS = (1, 2, np.inf)  # that ActiveSet takes
 SHARE = 0.1  # of alpha_max is alpha where neither it nor a number of points is given
@@ -118,6 +118,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
 
     signal_: np.ndarray
     n_features_in_: int
+    _caution = " The change points so far mean nothing."
 
     def __init__(
         self,
@@ -187,9 +188,15 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         self.alpha_ = alpha = self._choose_alpha(X, number, weights)
         problem = group_fused_lasso(X, alpha, q=self.q, weights=weights)
         last = self._last_state()
-        if last is not None:
-            self._scale_prices(last.blocks.points, alpha)
-        result = self._solve(problem, lambda signal: {"signal_": signal})
+        if last is not None:  # prices, and so its change points, go with alpha
+            _scale(last.blocks.points, alpha, dual_norm(self.q))
+        try:
+            result = self._solve(problem, lambda signal: {"signal_": signal})
+        except KeyboardInterrupt:
+            if getattr(self, "status_", None) is Status.INTERRUPTED:
+                jumps = np.diff(self.signal_, axis=0).any(axis=1)
+                self._keep(np.flatnonzero(jumps) + 1, rows, given)
+            raise
         points = find_jumps(X, self.signal_, result.state.blocks.points, alpha, self.q)
         self.candidates_ = rows[points]
         if number is not None:
@@ -257,12 +264,6 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
             return ActiveSet(self._count_workers())
         return super()._choose_engine()
 
-    def _scale_prices(self, prices: np.ndarray, alpha: float) -> None:
-        """Bring the prices of the last fit, and so its change points, to this alpha."""
-        size = np.linalg.norm(prices, ord=dual_norm(self.q), axis=1).max()
-        if size > 0:
-            prices *= alpha / size
-
     def _keep(self, points: np.ndarray, rows: np.ndarray, given: np.ndarray) -> None:
         """Set what a fitted estimator has, for all rows that were given."""
         self.change_points_ = rows[points]
@@ -294,3 +295,8 @@ def _alpha_max(X: np.ndarray, q: float, weights: np.ndarray | None) -> float:
     return float(
         np.linalg.norm(prices, ord=dual_norm(at_least_one("q", q)), axis=1).max()
     )
+
+
+def _scale(prices: np.ndarray, alpha: float, norm: float) -> None:
+    size = np.linalg.norm(prices, ord=norm, axis=1).max()
+    prices *= alpha / size if size > 0 else 1.0
