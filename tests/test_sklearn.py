@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.callback import ProgressBar
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils import get_tags
@@ -378,11 +377,11 @@ class Recorder:
     def on_fit_task_begin(self, estimator, context):
         self.calls.append(f"begin {context.task_name}")
 
-    def on_fit_task_end(self, estimator, context, *, metadata, fitted_estimator):
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator):
         self.calls.append(f"end {context.task_name}")
         if context.task_name != "fit":
             self.estimators.append(fitted_estimator)
-            self.gaps.append(metadata["gap"])
+            self.gaps.append(fitted_estimator.gap_)
         return context.task_name == f"pass {self.stop_after}"
 
 
@@ -439,11 +438,6 @@ def test_callbacks_count_passes_of_batches_that_do_not_divide(data):
     passes = [call for call in recorder.calls if call.startswith("end pass")]
     assert len(passes) == 5
     assert model.status_ is Status.EPOCH_LIMIT
-
-
-def test_progress_bar(data, capsys):
-    make().set_callbacks(ProgressBar()).fit(*data)
-    assert "ChainSSVM" in capsys.readouterr().out
 
 
 def test_cross_validation_of_lists_of_sequences(data):

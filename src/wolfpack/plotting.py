@@ -1,6 +1,14 @@
 """Pictures. Axes in, axes out; nothing is shown, nothing is saved here.
 
 Colours are those of Okabe and Ito, which colour-blind people can tell apart.
+
+Examples
+--------
+>>> import wolfpack
+>>> Y, _, _ = wolfpack.make_piecewise(n=50, d=2)
+>>> result = wolfpack.solve(wolfpack.group_fused_lasso(Y, alpha=0.5), tol=0.01, rng=0)
+>>> wolfpack.plotting.plot_trace(result.trace).get_ylabel()
+'duality gap'
 """
 
 from collections.abc import Sequence

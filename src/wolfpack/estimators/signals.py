@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from wolfpack.checks.inputs import at_least_one
 from wolfpack.estimators._base import DualEstimator
+from wolfpack.estimators._callbacks import with_callbacks
 from wolfpack.problems.fused_lasso import (
     TOLERANCE,
     constant_prices,
@@ -133,7 +133,7 @@ class GroupFusedLasso(DualEstimator):
         last = self._last_state()
         if last is not None:
             self._lower_prices(last.blocks.points, alpha)
-        result = self._solve(problem, lambda signal: self._attributes(X, signal))
+        result = self._solve(problem, lambda signal: self._attributes(X, signal), X)
         self._find_change_points(X, result.state.blocks.points)
         return self
 

@@ -1,15 +1,16 @@
 """Structured prediction: the chain structural SVM as an estimator."""
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from wolfpack.checks.inputs import kinds_of, shares
 from wolfpack.estimators._base import DualEstimator
+from wolfpack.estimators._callbacks import with_callbacks
 from wolfpack.problems import chain
 from wolfpack.problems._sequences import (
     encode_sequences,
@@ -70,7 +71,8 @@ class ChainSSVM(DualEstimator):
         Called during `fit` as by `wolfpack.solve`; returning True stops. Callbacks of
         scikit-learn, which `set_callbacks` takes, are told of whole passes only.
     verbose : int
-        1 logs a line at each check, to the logger "wolfpack".
+        1 prints a line at each check on stderr, or logs it to the logger "wolfpack"
+        where logging shows its level INFO.
 
     Attributes
     ----------
@@ -182,7 +184,8 @@ class ChainSSVM(DualEstimator):
             normalize=self._flag("normalize"),
             sample_weight=sample_weight,
         )
-        self._solve(problem, lambda weights: _attributes(classes, weights))
+        describe = functools.partial(_attributes, classes)
+        self._solve(problem, describe, X, y, sample_weight)
         return self
 
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
