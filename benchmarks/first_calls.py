@@ -112,7 +112,9 @@ def main() -> None:
         with open(path, "w", newline="") as file:
             table = csv.writer(file)
             table.writerow(["call", "seconds", "compiling", "compiled"])
-            table.writerows([a, f"{b:.2f}", f"{c:.2f}", " ".join(d)] for a, b, c, d in rows)
+            table.writerows(
+                [a, f"{b:.2f}", f"{c:.2f}", " ".join(d)] for a, b, c, d in rows
+            )
 
 
 if __name__ == "__main__":

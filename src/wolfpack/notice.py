@@ -1,7 +1,8 @@
 """Lines on stderr for the person who waits: what is compiled, and how a fit goes on.
 
 They go to the logger "wolfpack" where logging is set up to show them. The environment
-variable `WOLFPACK_QUIET=1` silences what is compiled, and worker processes say nothing.
+variable `WOLFPACK_QUIET=1` silences those about the compiler. Worker processes never
+say that they compile.
 """
 
 import logging
@@ -9,7 +10,6 @@ import multiprocessing
 import os
 import sys
 import time
-from types import TracebackType
 from typing import Any
 
 from numba.core import event
@@ -26,48 +26,43 @@ def say(line: str) -> None:
 
 
 class compiling(event.Listener):
-    """Say what is compiled for `what`, when it begins and how long it took.
+    """Say that the code inside compiles the loops for `what`, and how long it took.
 
-    Nothing is said where all that is called inside is loaded from disk. Blocks may be
-    nested: the outermost one speaks.
+    Nothing is said where all loops are loaded from disk. Such blocks may be nested, and
+    may meet in several threads: the outermost, or first, speaks for all.
     """
 
-    _active = False
+    _is_taken = False
 
-    def __init__(self, what: str) -> None:
-        self.what, self.seconds = what, 0.0
-        self._depth, self._is_first = 0, False
+    def __init__(self, what: str, silent: bool = False) -> None:
+        self.what, self.silent = what, silent or _is_quiet()
+        self.seconds, self._depth, self._speaks = 0.0, 0, False
 
     def __enter__(self) -> "compiling":
-        self._is_first = not compiling._active and not _is_quiet()
-        if self._is_first:
-            compiling._active = True
+        self._speaks = not compiling._is_taken
+        if self._speaks:
+            compiling._is_taken = True
             event.register("numba:compile", self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if not self._is_first:
+    def __exit__(self, kind: type | None, *exc_info: object) -> None:
+        if not self._speaks:
             return
-        compiling._active = False
+        compiling._is_taken = False
         event.unregister("numba:compile", self)
-        if self.seconds and error is None:
-            say(f"wolfpack: compiled in {self.seconds:.1f} s, and kept for next time.")
+        if self.seconds and kind is None and not self.silent:
+            say(f"wolfpack: compiled in {self.seconds:.1f} s, and kept on disk.")
 
     def on_start(self, event: Any) -> None:
-        """Say the first line, when the first function is compiled."""
+        """Say the first line, when the compiler begins."""
         if self._depth == 0:
             self._began = time.perf_counter()
-            if not self.seconds:
-                say(f"wolfpack: compiling the loops for {self.what}, once ...")
+            if not self.seconds and not self.silent:
+                say(f"wolfpack: compiling the loops for {self.what}, once, 3 to 20 s")
         self._depth += 1
 
     def on_end(self, event: Any) -> None:
-        """Count the time of the outermost function."""
+        """Count the time of the outermost function, which includes the others."""
         self._depth -= 1
         if self._depth == 0:
             self.seconds += time.perf_counter() - self._began

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from wolfpack.notice import compiling
 from wolfpack.result import Event, Result, TraceRow
 
 INTERRUPTED = 130  # the exit code, as of any program that Ctrl-C ends
@@ -65,6 +66,9 @@ class Watcher:
         self.as_json = as_json
         self.first_gap = math.nan
         console = Console(stderr=True)
+        # A bar that is seen says the same.
+        silent = quiet or console.is_terminal
+        self._compiling = compiling("this problem", silent=silent)
         self.bar = Progress(  # 80 columns are enough
             BarColumn(16, complete_style="blue", finished_style="green"),
             TextColumn("{task.fields[note]}"),
@@ -74,6 +78,7 @@ class Watcher:
         )
 
     def __enter__(self) -> "Watcher":
+        self._compiling.__enter__()
         self.bar.start()
         note = "loading or compiling its loops (once, about 15 s)"
         self.task = self.bar.add_task("training", total=1.0, note=note)
@@ -81,6 +86,7 @@ class Watcher:
 
     def __exit__(self, *exc_info: object) -> None:
         self.bar.stop()
+        self._compiling.__exit__(None)
 
     def __call__(self, event: Event) -> None:
         """Show an event."""

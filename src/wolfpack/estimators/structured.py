@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from wolfpack.checks.inputs import kinds_of, shares
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
+from wolfpack.notice import compiling
 from wolfpack.problems import chain
 from wolfpack.problems._sequences import (
     encode_sequences,
@@ -192,7 +193,9 @@ class ChainSSVM(DualEstimator):
         """Return the best labelling of each sequence."""
         data, shared, kernels, begin = self._ready(X)
         labels = np.zeros(begin[-1], data.labels.dtype)
-        kernels.decode(data, shared, 0, len(begin) - 1, labels, chain.make_work(data))
+        work = chain.make_work(data)
+        with compiling(f"predictions with {data.n_labels} labels"):
+            kernels.decode(data, shared, 0, len(begin) - 1, labels, work)
         return np.split(self.classes_[labels], begin[1:-1])
 
     def decision_function(self, X: Sequence[Any]) -> list[np.ndarray]:
@@ -204,7 +207,8 @@ class ChainSSVM(DualEstimator):
         data, shared, kernels, begin = self._ready(X)
         scores = np.zeros((begin[-1], data.n_labels))
         work = chain.make_work(data)
-        kernels.max_marginals(data, shared, 0, len(begin) - 1, scores, work)
+        with compiling(f"predictions with {data.n_labels} labels"):
+            kernels.max_marginals(data, shared, 0, len(begin) - 1, scores, work)
         return np.split(scores, begin[1:-1])
 
     def score(
