@@ -1,5 +1,7 @@
 """What a person sees while loops are compiled, and that warmup leaves nothing."""
 
+import dataclasses
+
 import numba
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 import wolfpack
 from wolfpack import ChainSSVM, GroupFusedLasso, MulticlassSVM, Threads
+from wolfpack.cli.console import Watcher
 from wolfpack.kernels import specialise
 from wolfpack.notice import compiling
 
@@ -135,3 +138,27 @@ def test_warmup_takes_pipelines_and_weights():
 def test_what_warmup_cannot_take(model):
     with pytest.raises(ValueError, match="warmup takes an estimator of wolfpack"):
         wolfpack.warmup(model, np.zeros((2, 2)))
+
+
+def test_the_bar_of_the_command_line_shows_the_gap_between_checks():
+    rows = {}
+    wolfpack.solve(
+        wolfpack.group_fused_lasso(wolfpack.make_piecewise(n=50, d=2)[0], alpha=0.5),
+        callback=lambda event: rows.setdefault("first", event) is None,
+    )
+    event = rows["first"]
+    row = event.row._replace(gap=2.0 * event.scale, epoch=7.0)
+
+    def shown(checked, estimate):
+        new = row._replace(gap_estimate=estimate * event.scale)
+        watcher(dataclasses.replace(event, row=new, checked=checked, tol=0.02))
+        task = watcher.bar.tasks[0]
+        return task.fields["note"].split(" passes")[0], task.completed
+
+    with Watcher(as_json=False, quiet=True) as watcher:
+        assert shown(True, float("nan")) == ("gap 2.0e+00 -> 2e-02  7", 0.0)
+        note, done = shown(False, 0.2)
+        assert note == "gap ~2.0e-01 -> 2e-02  7"
+        assert done == pytest.approx(0.5)
+        assert shown(False, 5.0)[0] == "gap 2.0e+00 -> 2e-02  7"
+        assert shown(True, 0.2) == ("gap 2.0e+00 -> 2e-02  7", 0.0)

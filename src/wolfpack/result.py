@@ -227,6 +227,12 @@ class Result:
             ) from error
         return pd.DataFrame(self.trace, columns=list(TraceRow._fields))
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from wolfpack.result_html import to_html
+
+        return to_html(self)
+
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
         """Draw the gap against passes over the data."""
         from wolfpack.plotting import plot_trace

@@ -60,7 +60,10 @@ def describe_team(engine: Any, result: Result) -> dict[str, Any]:
 
 
 class Watcher:
-    """A callback that shows a run: the bar moves with the logarithm of the gap."""
+    """A callback that shows a run: the bar moves with the logarithm of the gap.
+
+    Between two checks it shows the running estimate, with a ~ before it.
+    """
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.as_json = as_json
@@ -97,15 +100,18 @@ class Watcher:
         if math.isnan(self.first_gap):
             self.first_gap = max(event.relative_gap, 2 * event.tol, 1e-300)
         goal = math.log(self.first_gap / max(event.tol, 1e-12))
-        gap = max(event.relative_gap, 1e-300)
-        share = math.log(self.first_gap / gap) / goal if goal > 0 else 1.0
+        estimate = row.gap_estimate / event.scale
+        lower = not event.checked and 0.0 < estimate < event.relative_gap
+        gap = estimate if lower else event.relative_gap
+        fallen = math.log(self.first_gap / max(gap, 1e-300))
+        share = fallen / goal if goal > 0 else 1.0
         rest = f"{_short(row.n_oracle_calls)} oracle calls"
         if event.live is not None:
             workers, delay, dropped = event.live
             rest = f"{workers} workers  delay {delay:.0f}  {_short(dropped)} dropped"
         note = (
-            f"gap {event.relative_gap:.1e} -> {event.tol:.0e}  {row.epoch:.0f} passes  "
-            + rest
+            f"gap {'~' if lower else ''}{gap:.1e} -> {event.tol:.0e}  "
+            f"{row.epoch:.0f} passes  {rest}"
         )
         done = min(max(share, 0.0), 1.0)
         self.bar.update(self.task, completed=done, note=note)
