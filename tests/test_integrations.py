@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from marks import HAS_CALLBACKS, needs_callbacks
 from sklearn.metrics import accuracy_score, f1_score, make_scorer
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
@@ -16,14 +17,6 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 
 import wolfpack
 from wolfpack import ChainSSVM, GroupFusedLasso, MulticlassSVM, Serial, Sync
-from wolfpack.estimators import _callbacks
-
-HAS_CALLBACKS = hasattr(_callbacks.CallbackSupportMixin, "_init_callback_context") and (
-    _callbacks.CallbackSupportMixin.__module__.startswith("sklearn")
-)
-needs_callbacks = pytest.mark.skipif(
-    not HAS_CALLBACKS, reason="scikit-learn before 1.9 has no callbacks"
-)
 
 
 def make_case(kind, **params):

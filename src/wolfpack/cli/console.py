@@ -82,13 +82,15 @@ class Watcher:
 
     def __enter__(self) -> "Watcher":
         self._compiling.__enter__()
-        self.bar.start()
+        if not self.bar.disable:
+            self.bar.start()
         note = "loading or compiling its loops (once, about 15 s)"
         self.task = self.bar.add_task("training", total=1.0, note=note)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.bar.stop()
+        if not self.bar.disable:  # old versions of rich would print a line
+            self.bar.stop()
         self._compiling.__exit__(None)
 
     def __call__(self, event: Event) -> None:
