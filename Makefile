@@ -10,24 +10,39 @@ PIP    := $(VENV)/bin/python -m pip -qq --disable-pip-version-check
 OLD    := wolfpack needs Python 3.11 or newer, which $(PYTHON) is not; try make PYTHON=python3.11
 NO_PY  := $(PYTHON) was not found; try make PYTHON=/path/to/python3.11
 
+# The environment with the lowest versions that pyproject.toml allows. Old libraries use
+# what newer ones below them have deprecated.
+FLOORS    ?= .venv-floors
+OLD_WARN  := -W default::DeprecationWarning -W default::FutureWarning
+OLD_TESTS := $(addprefix tests/test_,estimators.py multiclass_estimator.py signals.py \
+             sklearn.py integrations.py models.py plotting.py cli.py cli_predict.py \
+             theory_command.py)
+LOWEST    := import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+             extras = project["optional-dependencies"]; \
+             print(*(one.replace(">=", "==") for one in project["dependencies"] + \
+             extras["ray"] + extras["test"] if ">=" in one))
+
 # Tests and benchmarks use the data folder beside the repository, if there is one.
 ifndef WOLFPACK_DATA
 ifneq ($(wildcard ../shared/data/.),)
-test slow bench reproduce: export WOLFPACK_DATA := $(abspath ../shared/data)
+test test-floors slow bench reproduce: export WOLFPACK_DATA := $(abspath ../shared/data)
 endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow soak lint bench reproduce clean
+.PHONY: help demo test test-floors slow soak lint bench reproduce clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo  ## run the demonstration
 	@$(VENV)/bin/python -m wolfpack demo $(ARGS)
 
 test: $(VENV)/.test  ## run the tests; ARGS go to pytest
 	@$(VENV)/bin/python -m pytest $(SHARE) $(ARGS)
+
+test-floors: $(FLOORS)/.test  ## run the tests of estimators and CLI with the lowest versions of all dependencies
+	@$(FLOORS)/bin/python -m pytest $(SHARE) $(OLD_WARN) $(OLD_TESTS) $(ARGS)
 
 slow: $(VENV)/.test  ## run the tests that take long; ARGS go to pytest
 	@$(VENV)/bin/python -m pytest $(SHARE) -m "slow and not root" $(ARGS)
@@ -47,7 +62,7 @@ reproduce: $(VENV)/.demo  ## measure the paper's figures again; ARGS may be --fa
 	@$(VENV)/bin/python -m wolfpack reproduce all $(ARGS)
 
 clean:  ## remove the environment, caches and builds
-	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(FLOORS) build dist .pytest_cache .ruff_cache .hypothesis
 	@find src tests benchmarks experiments -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/.made:
@@ -66,6 +81,13 @@ $(VENV)/.test: pyproject.toml | $(VENV)/.made
 	@echo "installing wolfpack and its test tools into $(VENV) (a minute, once)"
 	@$(PIP) install -e '.[test]'
 	@touch $@ $(VENV)/.demo
+
+$(FLOORS)/.test: pyproject.toml
+	@echo "installing the lowest versions of all dependencies into $(FLOORS) (a minute, once)"
+	@$(PYTHON) -m venv $(FLOORS)
+	@$(FLOORS)/bin/python -m pip -qq --disable-pip-version-check install -e . \
+		$$($(PYTHON) -c '$(LOWEST)')
+	@touch $@
 
 $(VENV)/.lint: pyproject.toml | $(VENV)/.made
 	@echo "installing wolfpack and its lint tools into $(VENV) (a minute, once)"

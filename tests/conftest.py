@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 os.environ["MPLBACKEND"] = "Agg"
+os.environ["WOLFPACK_QUIET"] = "1"  # what is printed must not depend on the cache
 
 # Groups of tests that take longest, so that two processes end at about the same time.
 FIRST = ["ray", "test_engines", "test_problem", "test_reproduce", "test_public"]

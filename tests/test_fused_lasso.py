@@ -159,7 +159,6 @@ def test_bad_input(Y, alpha, q, message):
 
 
 @pytest.mark.parametrize("offset", [1e6, 1e9])
-@pytest.mark.filterwarnings("ignore::wolfpack.change_points.StaircaseWarning")
 def test_an_offset_changes_nothing(offset):
     Y, _, _ = wolfpack.make_piecewise(n=40, d=3)
     here = wolfpack.GroupFusedLasso(alpha=0.5, tol=1e-6, random_state=0).fit(Y)

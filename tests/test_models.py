@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wolfpack import ChainSSVM
-from wolfpack.files.model_file import ARRAYS, ModelError, load_model, save_model
+from wolfpack.files.model_file import PARTS, ModelError, load_model, save_model
 
 
 def make_model(names=None, **params):
@@ -33,7 +33,7 @@ def test_round_trip(tmp_path, names):
     assert about == {"dataset": "made up"}
     assert other.get_params() == model.get_params()
     assert other.n_features_in_ == 3
-    for name in ARRAYS:
+    for name in PARTS["ChainSSVM"]:
         np.testing.assert_array_equal(getattr(other, name), getattr(model, name))
     for a, b in zip(other.predict(X), model.predict(X), strict=True):
         assert a.tolist() == b.tolist()

@@ -1,3 +1,6 @@
+import dataclasses
+from xml.etree import ElementTree as ET
+
 import matplotlib.image
 import matplotlib.pyplot as plt
 import numpy as np
@@ -157,3 +160,65 @@ def test_demo_draws_both_pictures(tmp_path, saved):
     assert np.corrcoef(drawn[2].ravel(), clean.ravel())[0, 1] > 0.9
     rough = [np.linalg.norm(np.diff(Y, axis=0), axis=1).sum() for Y in drawn]
     assert rough[2] < rough[0] < rough[1]
+
+
+def test_runs_side_by_side(result):
+    model = wolfpack.GroupFusedLasso(alpha=0.5, random_state=0)
+    model.fit(wolfpack.make_piecewise(n=40, d=2)[0])
+    runs = {"Serial": result, "fitted": model, "rows": result.trace[:3]}
+    traces = result.trace, model.trace_, result.trace[:3]
+    for x, field in (("passes", "epoch"), ("seconds", "wall_seconds")):
+        ax = wolfpack.plotting.plot_traces(runs, x=x)
+        for line, trace in zip(ax.lines, traces, strict=True):
+            wanted = [getattr(row, field) for row in trace]
+            np.testing.assert_array_equal(line.get_xdata(), wanted)
+            np.testing.assert_array_equal(line.get_ydata(), [row.gap for row in trace])
+        names = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert names == list(runs)
+        assert ax.get_yscale() == "log"
+        assert len({line.get_color() for line in ax.lines}) == 3
+    _, ax = plt.subplots()
+    assert wolfpack.plotting.plot_traces(runs, ax=ax) is ax
+
+
+@pytest.mark.parametrize(
+    ("runs", "x", "sentence"),
+    [
+        ({}, "passes", "runs must be a dict"),
+        ([1], "passes", "runs must be a dict"),
+        ({"a": []}, "hours", "x must be one of"),
+    ],
+)
+def test_runs_that_cannot_be_drawn(runs, x, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        wolfpack.plotting.plot_traces(runs, x=x)
+
+
+def parse(html):
+    return ET.fromstring(html)  # HTML that is XML, too: nothing is left open
+
+
+def test_a_notebook_shows_the_certificate(result):
+    tree = parse(result._repr_html_())
+    text = " ".join(" ".join(tree.itertext()).split())
+    assert "CONVERGED The duality gap is at most tol." in text
+    assert f"{result.lower_bound:.8g}" in text
+    assert f"{result.objective:.8g}" in text
+    assert f"gap {result.gap:.2e}" in text
+    points = tree.find(".//polyline").get("points").split()
+    assert len(points) == len(result.trace)
+    places = np.array([point.split(",") for point in points], float)
+    assert (np.diff(places[:, 0]) > 0).all()
+    assert places[-1, 1] == places[:, 1].max()  # the smallest gap is lowest
+    assert "left:" in tree.find("./div/div").get("style")  # the dark part of the bar
+    assert len(result._repr_html_()) < 10_000
+
+
+@pytest.mark.parametrize("gap", [0.0, float("nan"), float("inf")])
+def test_a_notebook_shows_what_has_no_curve(result, gap):
+    row = result.trace[-1]
+    row = row._replace(gap=gap, lower_bound=row.objective - gap)
+    odd = dataclasses.replace(result, trace=[row], gap=gap, n_workers=3)
+    tree = parse(odd._repr_html_())
+    assert tree.find(".//polyline") is None
+    assert "3 workers" in "".join(tree.itertext())

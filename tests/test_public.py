@@ -42,8 +42,7 @@ def test_public_names_are_documented_with_an_example(name):
 def test_there_are_few_public_names():
     assert len(wolfpack.__all__) <= 45
     assert wolfpack.__all__ == sorted(wolfpack.__all__, key=lambda s: (s.islower(), s))
-    lazy = {"ChainSSVM", "GroupFusedLasso", "MulticlassSVM", "suggest_batch_size"}
-    lazy |= {"fused_lasso_path"}
+    lazy = {*wolfpack._LAZY, "models", "plotting"}
     assert set(wolfpack.__all__) <= {*dir(wolfpack), *lazy}
     with pytest.raises(AttributeError, match="has no attribute 'nosuch'"):
         wolfpack.nosuch  # noqa: B018

@@ -31,10 +31,6 @@ EXPECTED = {
     "check_fit1d": "a signal may have one dimension",
 }
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::wolfpack.change_points.StaircaseWarning"
-)
-
 
 def objective(X, Y, alpha, q):
     jumps = np.linalg.norm(np.diff(X, axis=0), ord=q, axis=1).sum()

@@ -8,8 +8,8 @@ import joblib
 import numpy as np
 import pytest
 import sklearn
+from marks import needs_callbacks
 from sklearn.base import clone
-from sklearn.callback import ProgressBar
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils import get_tags
@@ -378,14 +378,15 @@ class Recorder:
     def on_fit_task_begin(self, estimator, context):
         self.calls.append(f"begin {context.task_name}")
 
-    def on_fit_task_end(self, estimator, context, *, metadata, fitted_estimator):
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator):
         self.calls.append(f"end {context.task_name}")
         if context.task_name != "fit":
             self.estimators.append(fitted_estimator)
-            self.gaps.append(metadata["gap"])
+            self.gaps.append(fitted_estimator.gap_)
         return context.task_name == f"pass {self.stop_after}"
 
 
+@needs_callbacks
 def test_callbacks_see_every_pass_in_order(data):
     recorder = Recorder()
     model = make().set_callbacks(recorder).fit(*data)
@@ -397,6 +398,7 @@ def test_callbacks_see_every_pass_in_order(data):
     assert_same(model, make().fit(*data))  # being watched changes nothing
 
 
+@needs_callbacks
 def test_callbacks_see_every_pass_of_threads(data):
     recorder = Recorder()
     model = make(n_jobs=2).set_callbacks(recorder).fit(*data)
@@ -408,6 +410,7 @@ def test_callbacks_see_every_pass_of_threads(data):
     assert recorder.estimators[-1].score(*data) > 0.9
 
 
+@needs_callbacks
 def test_callbacks_get_a_usable_estimator(data):
     recorder = Recorder()
     model = make().set_callbacks(recorder).fit(*data)
@@ -416,6 +419,7 @@ def test_callbacks_get_a_usable_estimator(data):
     np.testing.assert_allclose(recorder.estimators[-1].coef_, model.coef_, atol=1e-6)
 
 
+@needs_callbacks
 def test_a_callback_may_stop_the_fit(data):
     recorder = Recorder(stop_after=2)
     model = make().set_callbacks(recorder)
@@ -428,6 +432,7 @@ def test_a_callback_may_stop_the_fit(data):
     assert "end pass 3" not in recorder.calls
 
 
+@needs_callbacks
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_callbacks_count_passes_of_batches_that_do_not_divide(data):
     X, y = data[0][:10], data[1][:10]
@@ -439,11 +444,6 @@ def test_callbacks_count_passes_of_batches_that_do_not_divide(data):
     passes = [call for call in recorder.calls if call.startswith("end pass")]
     assert len(passes) == 5
     assert model.status_ is Status.EPOCH_LIMIT
-
-
-def test_progress_bar(data, capsys):
-    make().set_callbacks(ProgressBar()).fit(*data)
-    assert "ChainSSVM" in capsys.readouterr().out
 
 
 def test_cross_validation_of_lists_of_sequences(data):

@@ -1,5 +1,6 @@
 """wolfpack: block-coordinate Frank-Wolfe, with a certificate."""
 
+import importlib
 from typing import TYPE_CHECKING
 
 from wolfpack import delays, theory
@@ -29,11 +30,13 @@ from wolfpack.solve import solve
 from wolfpack.state import State, StateError
 
 if TYPE_CHECKING:
+    from wolfpack import models, plotting
     from wolfpack.advice import suggest_batch_size
     from wolfpack.change_points.path import fused_lasso_path
     from wolfpack.estimators.multiclass import MulticlassSVM
     from wolfpack.estimators.signals import GroupFusedLasso
     from wolfpack.estimators.structured import ChainSSVM
+    from wolfpack.estimators.warmup import warmup
 
 __version__ = "0.1.0"
 
@@ -69,35 +72,33 @@ __all__ = [
     "load_ocr",
     "lp_ball",
     "make_piecewise",
+    "models",
     "multiclass_svm",
     "nuclear_ball",
+    "plotting",
     "simplex",
     "solve",
     "suggest_batch_size",
     "theory",
+    "warmup",
 ]
 
 
+# Where names are found that need scikit-learn or matplotlib: only who asks waits.
+_LAZY = {
+    "ChainSSVM": "estimators.structured",
+    "GroupFusedLasso": "estimators.signals",
+    "MulticlassSVM": "estimators.multiclass",
+    "fused_lasso_path": "change_points.path",
+    "suggest_batch_size": "advice",
+    "warmup": "estimators.warmup",
+}
+
+
 def __getattr__(name: str):
-    """Import scikit-learn only for those who want an estimator."""
-    if name == "ChainSSVM":
-        from wolfpack.estimators.structured import ChainSSVM
-
-        return ChainSSVM
-    if name == "GroupFusedLasso":
-        from wolfpack.estimators.signals import GroupFusedLasso
-
-        return GroupFusedLasso
-    if name == "MulticlassSVM":
-        from wolfpack.estimators.multiclass import MulticlassSVM
-
-        return MulticlassSVM
-    if name == "fused_lasso_path":
-        from wolfpack.change_points.path import fused_lasso_path
-
-        return fused_lasso_path
-    if name == "suggest_batch_size":
-        from wolfpack.advice import suggest_batch_size
-
-        return suggest_batch_size
+    """Import what is not needed to solve a problem when it is asked for."""
+    if name in ("models", "plotting"):
+        return importlib.import_module(f"wolfpack.{name}")
+    if name in _LAZY:
+        return getattr(importlib.import_module(f"wolfpack.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,18 @@
 """Pictures. Axes in, axes out; nothing is shown, nothing is saved here.
 
 Colours are those of Okabe and Ito, which colour-blind people can tell apart.
+
+Examples
+--------
+>>> import wolfpack
+>>> Y, _, _ = wolfpack.make_piecewise(n=50, d=2)
+>>> result = wolfpack.solve(wolfpack.group_fused_lasso(Y, alpha=0.5), tol=0.01, rng=0)
+>>> wolfpack.plotting.plot_trace(result.trace).get_ylabel()
+'duality gap'
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -16,6 +24,13 @@ if TYPE_CHECKING:
     from wolfpack.result import TraceRow
 
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#666666"
+COLOURS = (BLUE, ORANGE, GREEN, RED, GREY)
+# What `plot_traces` may draw against: the field of a row, and the name of the axis.
+_AXES = {
+    "passes": ("epoch", "passes over the data"),
+    "seconds": ("wall_seconds", "seconds"),
+    "calls": ("n_oracle_calls", "oracle calls"),
+}
 
 
 def plot_trace(trace: "Sequence[TraceRow]", ax: "Axes | None" = None) -> "Axes":
@@ -31,6 +46,54 @@ def plot_trace(trace: "Sequence[TraceRow]", ax: "Axes | None" = None) -> "Axes":
     if (gaps > 0).any():
         ax.set_yscale("log")
     ax.set_xlabel("passes over the data")
+    ax.set_ylabel("duality gap")
+    ax.legend(frameon=False)
+    ax.grid(alpha=0.3)
+    return ax
+
+
+def plot_traces(
+    runs: Mapping[str, Any],
+    x: Literal["passes", "seconds", "calls"] = "passes",
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the certified gaps of several runs, to compare them.
+
+    Parameters
+    ----------
+    runs : dict of name to Result, fitted estimator or trace
+        What to draw, in this order.
+    x : "passes", "seconds" or "calls"
+        Passes over the data, seconds on the clock, or calls of the oracle.
+    ax : Axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> Y, _, _ = wolfpack.make_piecewise(n=50, d=2)
+    >>> problem = wolfpack.group_fused_lasso(Y, alpha=0.5)
+    >>> runs = {name: wolfpack.solve(problem, step=name, rng=0) for name in ("line",)}
+    >>> wolfpack.plotting.plot_traces(runs, x="seconds").get_xlabel()
+    'seconds'
+    """
+    if x not in _AXES:
+        raise ValueError(f"x must be one of {[*_AXES]}, not {x!r}.")
+    if not isinstance(runs, Mapping) or not runs:
+        raise ValueError(f"runs must be a dict of names and results, not {runs!r}.")
+    ax = ax or new_axes()
+    field, label = _AXES[x]
+    gaps = []
+    for k, (name, run) in enumerate(runs.items()):
+        trace = getattr(run, "trace", getattr(run, "trace_", run))
+        gaps += [row.gap for row in trace]
+        places = [getattr(row, field) for row in trace]
+        colour, line = COLOURS[k % len(COLOURS)], "-" if k < len(COLOURS) else "--"
+        style: dict[str, Any] = {"color": colour, "linestyle": line, "markersize": 3}
+        ax.plot(places, [row.gap for row in trace], marker="o", **style, label=name)
+    if any(gap > 0 for gap in gaps):
+        ax.set_yscale("log")
+    ax.set_xlabel(label)
     ax.set_ylabel("duality gap")
     ax.legend(frameon=False)
     ax.grid(alpha=0.3)

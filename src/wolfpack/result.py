@@ -1,6 +1,7 @@
 """What a run returns: the answer, its certificate, why it stopped, and the trace."""
 
 import enum
+import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 
 from wolfpack.errors import EngineError, OracleError
 from wolfpack.state import State
+from wolfpack.team import Delay, Live, Simulated, Traffic
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -69,86 +71,7 @@ class TraceRow(NamedTuple):
     n_outer: int = 0  # outer steps so far
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """How simulated workers spent their time; see `Delayed`.
-
-    `server_utilisation` is the share of the time in which the server works,
-    `worker_utilisation` that in which workers do not wait for room in the queue.
-
-    Examples
-    --------
-    >>> import wolfpack
-    >>> Y, _, _ = wolfpack.make_piecewise(n=100, d=3)
-    >>> problem = wolfpack.group_fused_lasso(Y, alpha=0.5)
-    >>> workers = wolfpack.delays.Workers(8, step_seconds=1e-3)
-    >>> engine = wolfpack.Delayed(workers=workers)
-    >>> wolfpack.solve(problem, engine=engine, tol=0.1, rng=0).simulated.seconds > 0
-    True
-    """
-
-    seconds: float
-    server_utilisation: float
-    worker_utilisation: float
-
-
-@dataclass(frozen=True, eq=False)
-class Delay:
-    """How old v was when the updates of a run were computed, in updates.
-
-    `histogram[d]` counts those of delay d; its last entry those of 255 and more.
-
-    Examples
-    --------
-    >>> import wolfpack
-    >>> Y, _, _ = wolfpack.make_piecewise(n=100, d=3)
-    >>> problem = wolfpack.group_fused_lasso(Y, alpha=0.5)
-    >>> result = wolfpack.solve(problem, engine=wolfpack.Threads(2), tol=0.01)
-    >>> result.delay.mean <= result.delay.maximum
-    True
-    """
-
-    mean: float
-    maximum: int
-    histogram: np.ndarray = field(repr=False)
-
-
-class Live(NamedTuple):
-    """How a cluster is at this moment: its workers, and how late they are.
-
-    `delay` is the mean over the run, in updates; `n_dropped` counts what came too late.
-    """
-
-    n_workers: int
-    delay: float
-    n_dropped: int
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """What went over the network of a cluster; see `Ray`.
-
-    `chunk` blocks a message, `batch_size` blocks an update. `server_utilisation` is the
-    share of its time that the server's thread computes: towards 1, more workers gain
-    nothing.
-
-    Examples
-    --------
-    >>> from wolfpack.result import Traffic
-    >>> Traffic(20, 1, 100, 26_000, 0.1).bytes_per_atom
-    13.0
-    """
-
-    chunk: int
-    batch_size: int
-    n_messages: int
-    n_bytes: int
-    server_utilisation: float
-
-    @property
-    def bytes_per_atom(self) -> float:
-        """The size of a message {i, s_(i)}, heads included."""
-        return self.n_bytes / max(self.chunk * self.n_messages, 1)
+COUNTS = ("n_updates", "n_oracle_calls", "n_outer")  # the whole numbers of a row
 
 
 @dataclass(frozen=True)
@@ -273,6 +196,20 @@ class Result:
         """Whether the gap fell to tol."""
         return self.status is Status.CONVERGED
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the status as a word and the trace as one array.
+
+        Formats that run no code when they are read, such as that of skops, know no
+        Enum, and a row of the trace would be another class to trust.
+        """
+        trace = np.array(self.trace, np.float64).reshape(-1, len(TraceRow._fields))
+        return {**self.__dict__, "status": self.status.name, "trace": trace}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what `__getstate__` returned."""
+        trace = [_to_row(numbers) for numbers in state["trace"].tolist()]
+        self.__dict__.update(state, status=Status[state["status"]], trace=trace)
+
     def save(self, path: str | os.PathLike) -> Path:
         """Save the state, to go on later: `solve(start=State.load(path))`."""
         if self.state is None:
@@ -290,8 +227,23 @@ class Result:
             ) from error
         return pd.DataFrame(self.trace, columns=list(TraceRow._fields))
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from wolfpack.result_html import to_html
+
+        return to_html(self)
+
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
         """Draw the gap against passes over the data."""
         from wolfpack.plotting import plot_trace
 
         return plot_trace(self.trace, ax=ax)
+
+
+def _to_row(numbers: list[float]) -> TraceRow:
+    """Return a row from floats, in which a count is a float and None is NaN."""
+    named: dict[str, Any] = dict(zip(TraceRow._fields, numbers, strict=True))
+    named |= {name: int(named[name]) for name in COUNTS}
+    if math.isnan(named["simulated_seconds"]):
+        named["simulated_seconds"] = None
+    return TraceRow(**named)

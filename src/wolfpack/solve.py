@@ -13,6 +13,7 @@ from wolfpack.checks.inputs import is_number
 from wolfpack.checks.problem import check_scale
 from wolfpack.engines.base import Engine
 from wolfpack.engines.serial import Serial
+from wolfpack.notice import compiling
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result
 from wolfpack.run import acceleration
@@ -135,24 +136,30 @@ def solve(
     if engine is not None and not isinstance(engine, Engine):
         raise TypeError(f"engine must be an engine like Serial(), not {engine!r}.")
     check_scale(problem)
-    spent = 0.0 if problem.trusted else _check(problem)
     engine = Serial() if engine is None else engine
-    if isinstance(batch_size, str) and batch_size == "auto":
-        seed = rng if _is_int(rng) else None
-        batch_size = engine.auto_batch_size(problem, seed)
-    options = _validate(
-        problem, batch_size, step, sampling, averaging, accelerate, tol, max_epochs,
-        max_seconds, check_every, engine,
-    )  # fmt: skip
-    generator = _generator(rng)
-    with Held():
-        if start is None:
-            state = State.begin(problem, options, generator)
-        else:
-            state = State.resume(problem, start, options, generator)
-    run = Run(problem, engine, state, options, callback, spent)
+    with compiling(_describe(problem)):
+        spent = 0.0 if problem.trusted else _check(problem)
+        if isinstance(batch_size, str) and batch_size == "auto":
+            seed = rng if _is_int(rng) else None
+            batch_size = engine.auto_batch_size(problem, seed)
+        options = _validate(
+            problem, batch_size, step, sampling, averaging, accelerate, tol, max_epochs,
+            max_seconds, check_every, engine,
+        )  # fmt: skip
+        generator = _generator(rng)
+        with Held():
+            if start is None:
+                state = State.begin(problem, options, generator)
+            else:
+                state = State.resume(problem, start, options, generator)
+        run = Run(problem, engine, state, options, callback, spent)
     with Interrupt() as interrupt:
         return run.to_the_end(interrupt)
+
+
+def _describe(problem: Problem) -> str:
+    n_labels = getattr(problem.data, "n_labels", None)
+    return problem.name + (f" with {n_labels} labels" if n_labels else "")
 
 
 def _check(problem: Problem) -> float:

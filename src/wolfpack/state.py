@@ -209,6 +209,14 @@ class State:
             return None
         return self.shared - self.average / (0.5 * k * (k + 1.0))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return plain arrays: the records and tuples of a run are no public format."""
+        return _state_file.to_arrays(self)
+
+    def __setstate__(self, arrays: dict[str, Any]) -> None:
+        """Take what `__getstate__` returned, with the distrust that files meet."""
+        self.__init__(**_state_file.from_arrays(arrays), from_file=True)
+
     def save(self, path: str | os.PathLike) -> Path:
         """Write to an .npz file (no pickle), all at once or not at all."""
         path = with_npz(path)

@@ -10,16 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from wolfpack.change_points.segmentation import largest_alpha, smallest_jump
 from wolfpack.checks.inputs import positive
 from wolfpack.engines.active_set import Segments, make_parts
 from wolfpack.problem import Problem
-from wolfpack.problems.fused_lasso import (
-    constant_prices,
-    dual_norm,
-    group_fused_lasso,
-    row_weights,
-    smallest_jump,
-)
+from wolfpack.problems.fused_lasso import group_fused_lasso, row_weights
 
 MOST_ROUNDS = 100  # for one alpha; three or four are usual
 FINER = 0.5  # the ratio of two alphas, where one with enough change points is sought
@@ -151,8 +146,7 @@ class _Walk:
         if self.problem.minimiser is None:
             raise ValueError(f"q must be 1, 2 or inf here, but is {q!r}.")
         self.jumps = np.linalg.norm(np.diff(Y, axis=0), ord=q, axis=1)
-        prices = constant_prices(Y, self.weights)
-        self.alpha_max = float(np.linalg.norm(prices, ord=dual_norm(q), axis=1).max())
+        self.alpha_max = largest_alpha(Y, q, self.weights)
         self.parts: list[Segments] = make_parts(self.problem)
 
     def halves(self) -> Iterator[float]:

@@ -8,6 +8,8 @@ from sklearn.utils.validation import _check_sample_weight
 
 from wolfpack.change_points.number import choose
 from wolfpack.change_points.pruning import add_rows, best_segments, thin
+from wolfpack.checks.inputs import at_least_one
+from wolfpack.problems.fused_lasso import constant_prices, dual_norm
 
 NEAR = 2  # rows at most between two steps of a staircase
 NOISE = 200  # more candidates, to see what points gain that are noise
@@ -146,3 +148,35 @@ def warn_of_stairs(signal: np.ndarray, points: np.ndarray) -> None:
 
 def _warn(sentence: str, kind: type[Warning] = UserWarning) -> None:
     warnings.warn(sentence, kind, stacklevel=CALLER)
+
+
+def find_jumps(
+    Y: np.ndarray, signal: np.ndarray, prices: np.ndarray, alpha: float, q: float
+) -> np.ndarray:
+    """Return the rows that differ from the one before, and whose price is alpha.
+
+    At the optimum other jumps are 0; here they are not, because the gap is not 0.
+    """
+    noisy = np.linalg.norm(np.diff(Y.astype(np.float64), axis=0), ord=q, axis=1)
+    jumps = np.linalg.norm(np.diff(signal, axis=0), ord=q, axis=1)
+    sizes = np.linalg.norm(prices, ord=dual_norm(q), axis=1)
+    is_jump = (sizes >= (1 - 1e-3) * alpha) & (jumps > smallest_jump(noisy))
+    return np.flatnonzero(is_jump) + 1
+
+
+def smallest_jump(jumps: np.ndarray) -> float:
+    """Return the size below which a jump is rounding, given those of the signal."""
+    return 1e-6 * float(jumps.max())
+
+
+def largest_alpha(Y: np.ndarray, q: float, weights: np.ndarray | None) -> float:
+    """Return the smallest alpha for which the recovered signal is constant."""
+    norm = dual_norm(at_least_one("q", q))
+    prices = constant_prices(Y.astype(np.float64), weights)
+    return float(np.linalg.norm(prices, ord=norm, axis=1).max())
+
+
+def scale_prices(prices: np.ndarray, alpha: float, q: float) -> None:
+    """Bring prices to another alpha: those that were at the limit stay there."""
+    size = np.linalg.norm(prices, ord=dual_norm(q), axis=1).max()
+    prices *= alpha / size if size > 0 else 1.0

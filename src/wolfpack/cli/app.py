@@ -154,10 +154,17 @@ def predict(
     begins, and the end), and may hold `y`. In Python: `model.predict(X)`.
     """
     from wolfpack.cli import jobs
+    from wolfpack.estimators.structured import ChainSSVM
     from wolfpack.files.model_file import load_model
 
     with plain_errors():
         estimator, about = load_model(model)
+        if not isinstance(estimator, ChainSSVM):
+            kind = type(estimator).__name__
+            raise ValueError(
+                f"{model} holds a {kind}, and predict labels sequences; in Python: "
+                "wolfpack.models.load_model."
+            )
         sequences = jobs.load_sequences(data, read_folds(folds))
         labels = estimator.predict(sequences.X)
         names = about.get("label_names")

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from wolfpack.notice import compiling
 from wolfpack.result import Event, Result, TraceRow
 
 INTERRUPTED = 130  # the exit code, as of any program that Ctrl-C ends
@@ -60,12 +61,18 @@ def describe_team(engine: Any, result: Result) -> dict[str, Any]:
 
 
 class Watcher:
-    """A callback that shows a run: the bar moves with the logarithm of the gap."""
+    """A callback that shows a run: the bar moves with the logarithm of the gap.
+
+    Between two checks it shows the running estimate, with a ~ before it.
+    """
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.as_json = as_json
         self.first_gap = math.nan
         console = Console(stderr=True)
+        # A bar that is seen says the same.
+        silent = quiet or console.is_terminal
+        self._compiling = compiling("this problem", silent=silent)
         self.bar = Progress(  # 80 columns are enough
             BarColumn(16, complete_style="blue", finished_style="green"),
             TextColumn("{task.fields[note]}"),
@@ -75,13 +82,17 @@ class Watcher:
         )
 
     def __enter__(self) -> "Watcher":
-        self.bar.start()
+        self._compiling.__enter__()
+        if not self.bar.disable:
+            self.bar.start()
         note = "loading or compiling its loops (once, about 15 s)"
         self.task = self.bar.add_task("training", total=1.0, note=note)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.bar.stop()
+        if not self.bar.disable:  # old versions of rich would print a line
+            self.bar.stop()
+        self._compiling.__exit__(None)
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
@@ -92,15 +103,18 @@ class Watcher:
         if math.isnan(self.first_gap):
             self.first_gap = max(event.relative_gap, 2 * event.tol, 1e-300)
         goal = math.log(self.first_gap / max(event.tol, 1e-12))
-        gap = max(event.relative_gap, 1e-300)
-        share = math.log(self.first_gap / gap) / goal if goal > 0 else 1.0
+        estimate = row.gap_estimate / event.scale
+        lower = not event.checked and 0.0 < estimate < event.relative_gap
+        gap = estimate if lower else event.relative_gap
+        fallen = math.log(self.first_gap / max(gap, 1e-300))
+        share = fallen / goal if goal > 0 else 1.0
         rest = f"{_short(row.n_oracle_calls)} oracle calls"
         if event.live is not None:
             workers, delay, dropped = event.live
             rest = f"{workers} workers  delay {delay:.0f}  {_short(dropped)} dropped"
         note = (
-            f"gap {event.relative_gap:.1e} -> {event.tol:.0e}  {row.epoch:.0f} passes  "
-            + rest
+            f"gap {'~' if lower else ''}{gap:.1e} -> {event.tol:.0e}  "
+            f"{row.epoch:.0f} passes  {rest}"
         )
         done = min(max(share, 0.0), 1.0)
         self.bar.update(self.task, completed=done, note=note)

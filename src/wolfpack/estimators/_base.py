@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import logging
 import math
 import warnings
 from collections.abc import Callable
@@ -11,19 +10,18 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from wolfpack.checks.inputs import positive
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.threads import Threads
+from wolfpack.estimators._callbacks import CallbackSupportMixin
+from wolfpack.notice import say
 from wolfpack.problem import Problem
-from wolfpack.result import Event, Result, Status
+from wolfpack.result import Event, Result, Status, TraceRow
 from wolfpack.solve import solve
 from wolfpack.state import State, StateError
-
-logger = logging.getLogger("wolfpack")
 
 FAILED = (Status.DIVERGED, Status.ABANDONED)
 UNFINISHED = (Status.EPOCH_LIMIT, Status.TIME_LIMIT, Status.STALLED, *FAILED)
@@ -46,13 +44,20 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
     callback: Callable[[Event], bool | None] | None
     verbose: int
     _caution = ""  # what else an unfinished fit means
+    result_: Result
 
     def _solve(
-        self, problem: Problem, describe: Callable[[Any], dict[str, Any]]
+        self,
+        problem: Problem,
+        describe: Callable[[Any], dict[str, Any]],
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
     ) -> Result:
         """Solve, telling the callbacks of each pass; keep what was learnt.
 
-        `describe` turns a solution into the attributes of a fitted estimator.
+        `describe` turns a solution into the attributes of a fitted estimator. `X`, `y`
+        and `sample_weight` are those that `fit` was given: callbacks may score them.
         """
         max_iter, rng = self._limit("max_iter"), self._generator()
         averaging, engine = self._flag("averaging"), self._choose_engine()
@@ -60,8 +65,11 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         self._check_callback()
         done = 0.0 if start is None else self._epochs_in(start, problem)
         context = self._init_callback_context(max_subtasks=math.ceil(max_iter))
-        context.call_on_fit_task_begin(estimator=self)
-        passes = _Passes(self, context, problem, describe, done)
+        about: dict[str, Any] = {"estimator": self, "X": X, "y": y}
+        if sample_weight is not None:  # callbacks hand the metadata to scorers
+            about["metadata"] = {"sample_weight": sample_weight}
+        context.call_on_fit_task_begin(**about)
+        passes = _Passes(about, context, problem, describe, done)
         try:
             result = solve(
                 problem,
@@ -84,7 +92,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
                 "Set warm_start=False to start anew."
             ) from error
         self._learn(result, describe)
-        context.call_on_fit_task_end(estimator=self)
+        context.call_on_fit_task_end(**about, reconstruction_attributes={})
         if result.status is Status.INTERRUPTED:  # so that a search over fits stops too
             raise KeyboardInterrupt("fit was interrupted; what it had learnt is kept.")
         if result.status in UNFINISHED:
@@ -100,11 +108,19 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         self.dual_objective_ = -result.objective
         self.gap_ = result.gap
         self.n_iter_ = max(1, math.ceil(result.epochs))
-        self.status_ = result.status
-        self.trace_ = result.trace
         self.result_ = result
         if not self.warm_start:
             self.result_ = dataclasses.replace(result, state=None)
+
+    @property
+    def status_(self) -> Status:
+        """Why fit stopped."""
+        return self.result_.status
+
+    @property
+    def trace_(self) -> list[TraceRow]:
+        """One row a check."""
+        return self.result_.trace
 
     def _last_state(self) -> State | None:
         """Return where the last `fit` stopped, if `warm_start` asks to go on there."""
@@ -200,8 +216,9 @@ class _Passes:
     `callback` sees every event, those of scikit-learn each whole pass.
     """
 
-    def __init__(self, estimator, context, problem, describe, done: float) -> None:
-        self.estimator, self.context, self.problem = estimator, context, problem
+    def __init__(self, about, context, problem, describe, done: float) -> None:
+        self.about, self.context, self.problem = about, context, problem
+        self.estimator = about["estimator"]
         self.describe, self.told = describe, math.floor(done)
         # A batch that does not divide n ends a little after the last whole pass, which
         # would be one subtask too many.
@@ -211,25 +228,30 @@ class _Passes:
         row, estimator = event.row, self.estimator
         stop = estimator.callback is not None and bool(estimator.callback(event))
         if event.checked and estimator.verbose:
-            logger.info(
-                "pass %g: gap %.3e (tol %.1e), objective %.8g, %.1f s",
-                row.epoch, event.relative_gap, event.tol, -row.lower_bound,
-                row.wall_seconds,
-            )  # fmt: skip
+            say(
+                f"pass {row.epoch:g}: gap {event.relative_gap:.3e} (tol "
+                f"{event.tol:.1e}), objective {-row.lower_bound:.8g}, "
+                f"{row.wall_seconds:.1f} s"
+            )
         while self.told < min(math.floor(row.epoch + 1e-9), self.last):
             self.told += 1
             task = self.context.subcontext(task_name=f"pass {self.told}")
-            task.call_on_fit_task_begin(estimator=estimator)
+            task.call_on_fit_task_begin(**self.about)
             stop |= task.call_on_fit_task_end(
-                estimator=estimator,
-                metadata={"gap": row.gap, "epoch": row.epoch},
-                reconstruction_attributes=lambda: self._attributes(event),
+                **self.about, reconstruction_attributes=lambda: self._attributes(event)
             )
         return bool(stop)
 
     def _attributes(self, event: Event) -> dict[str, Any]:
-        shared = event.state.shared.astype(np.float64)
-        return self.describe(self.problem.finish(shared))
+        """Return what `fit` would have learnt by now, and the certificate so far."""
+        row, shared = event.row, event.state.shared.astype(np.float64)
+        return {
+            **self.describe(self.problem.finish(shared)),
+            "objective_": -row.lower_bound,
+            "dual_objective_": -row.objective,
+            "gap_": row.gap,
+            "n_iter_": self.told,
+        }
 
 
 def _advice(result: Result, tol: float) -> str:

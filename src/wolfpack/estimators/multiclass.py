@@ -1,12 +1,12 @@
 """Classification: the multiclass support vector machine as an estimator."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.callback import with_callbacks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 
 from wolfpack.checks.inputs import encode, refuse_mixed
 from wolfpack.estimators._base import DualEstimator
+from wolfpack.estimators._callbacks import with_callbacks
 from wolfpack.problems.multiclass import multiclass_svm
 from wolfpack.result import Event
 
@@ -132,6 +133,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         MulticlassSVM
             Itself.
         """
+        given = X, y, sample_weight
         refuse_mixed(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
         check_classification_targets(y)
@@ -155,7 +157,8 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
             sample_weight=sample_weight,
             vectors=self.step == "exact",
         )
-        self._solve(problem, lambda weights: self._attributes(classes, weights))
+        describe = functools.partial(self._attributes, classes)
+        self._solve(problem, describe, *given)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:

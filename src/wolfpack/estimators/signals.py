@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_array,
@@ -21,20 +20,19 @@ from wolfpack.change_points.segmentation import (
     as_columns,
     check_number,
     fill_rows,
+    find_jumps,
+    largest_alpha,
     prune,
+    scale_prices,
     segment_means,
     warn_of_stairs,
     weighted_rows,
 )
-from wolfpack.checks.inputs import at_least_one, positive
+from wolfpack.checks.inputs import positive
 from wolfpack.engines.active_set import ActiveSet
 from wolfpack.estimators._base import UNFINISHED, DualEstimator
-from wolfpack.problems.fused_lasso import (
-    constant_prices,
-    dual_norm,
-    find_jumps,
-    group_fused_lasso,
-)
+from wolfpack.estimators._callbacks import with_callbacks
+from wolfpack.problems.fused_lasso import group_fused_lasso
 from wolfpack.result import Event, Status
 
 NORMS = (1, 2, np.inf)  # that ActiveSet takes
@@ -184,14 +182,14 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         given, X = X, X[rows]
         number = check_number(self.n_change_points, len(X))
         refit = number is not None if self.refit == "auto" else self._flag("refit")
-        self.alpha_max_ = _alpha_max(X, self.q, weights)
+        self.alpha_max_ = largest_alpha(X, self.q, weights)
         self.alpha_ = alpha = self._choose_alpha(X, number, weights)
         problem = group_fused_lasso(X, alpha, q=self.q, weights=weights)
         last = self._last_state()
         if last is not None:  # prices, and so its change points, go with alpha
-            _scale(last.blocks.points, alpha, dual_norm(self.q))
+            scale_prices(last.blocks.points, alpha, self.q)
         try:
-            result = self._solve(problem, lambda signal: {"signal_": signal})
+            result = self._solve(problem, _describe, given)
         except KeyboardInterrupt:
             if getattr(self, "status_", None) is Status.INTERRUPTED:
                 jumps = np.diff(self.signal_, axis=0).any(axis=1)
@@ -267,12 +265,19 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
     def _keep(self, points: np.ndarray, rows: np.ndarray, given: np.ndarray) -> None:
         """Set what a fitted estimator has, for all rows that were given."""
         self.change_points_ = rows[points]
-        self.n_change_points_ = len(points)
-        begins = np.zeros(len(given), np.intp)
-        begins[self.change_points_] = 1
-        self.labels_ = np.cumsum(begins)
         signal = fill_rows(self.signal_, rows, len(given))
         self.signal_ = signal.astype(given.dtype, copy=False)
+
+    @property
+    def n_change_points_(self) -> int:
+        """How many change points there are."""
+        return len(self.change_points_)
+
+    @property
+    def labels_(self) -> np.ndarray:
+        """The segment of each row, from 0 on."""
+        rows = np.arange(len(self.signal_))
+        return np.searchsorted(self.change_points_, rows, side="right")
 
     @staticmethod
     def alpha_max(X: Any, q: float = 2.0, sample_weight: Any = None) -> float:
@@ -280,7 +285,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         X = check_array(as_columns(X), dtype="float64", ensure_min_samples=2)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return _alpha_max(X, q, sample_weight)
+        return largest_alpha(X, q, sample_weight)
 
     def plot(self, noisy: np.ndarray, original: np.ndarray | None = None, axes=None):
         """Draw original, noisy and recovered signal, as in the paper's Figure 5."""
@@ -290,13 +295,5 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         return plot_signals(noisy, self.signal_, original=original, axes=axes)
 
 
-def _alpha_max(X: np.ndarray, q: float, weights: np.ndarray | None) -> float:
-    prices = constant_prices(X.astype(np.float64), weights)
-    return float(
-        np.linalg.norm(prices, ord=dual_norm(at_least_one("q", q)), axis=1).max()
-    )
-
-
-def _scale(prices: np.ndarray, alpha: float, norm: float) -> None:
-    size = np.linalg.norm(prices, ord=norm, axis=1).max()
-    prices *= alpha / size if size > 0 else 1.0
+def _describe(signal: np.ndarray) -> dict[str, Any]:
+    return {"signal_": signal}

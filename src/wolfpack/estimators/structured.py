@@ -1,15 +1,17 @@
 """Structured prediction: the chain structural SVM as an estimator."""
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from wolfpack.checks.inputs import kinds_of, shares
 from wolfpack.estimators._base import DualEstimator
+from wolfpack.estimators._callbacks import with_callbacks
+from wolfpack.notice import compiling
 from wolfpack.problems import chain
 from wolfpack.problems._sequences import (
     encode_sequences,
@@ -70,7 +72,8 @@ class ChainSSVM(DualEstimator):
         Called during `fit` as by `wolfpack.solve`; returning True stops. Callbacks of
         scikit-learn, which `set_callbacks` takes, are told of whole passes only.
     verbose : int
-        1 logs a line at each check, to the logger "wolfpack".
+        1 prints a line at each check on stderr, or logs it to the logger "wolfpack"
+        where logging shows its level INFO.
 
     Attributes
     ----------
@@ -182,14 +185,17 @@ class ChainSSVM(DualEstimator):
             normalize=self._flag("normalize"),
             sample_weight=sample_weight,
         )
-        self._solve(problem, lambda weights: _attributes(classes, weights))
+        describe = functools.partial(_attributes, classes)
+        self._solve(problem, describe, X, y, sample_weight)
         return self
 
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
         """Return the best labelling of each sequence."""
         data, shared, kernels, begin = self._ready(X)
         labels = np.zeros(begin[-1], data.labels.dtype)
-        kernels.decode(data, shared, 0, len(begin) - 1, labels, chain.make_work(data))
+        work = chain.make_work(data)
+        with compiling(f"predictions with {data.n_labels} labels"):
+            kernels.decode(data, shared, 0, len(begin) - 1, labels, work)
         return np.split(self.classes_[labels], begin[1:-1])
 
     def decision_function(self, X: Sequence[Any]) -> list[np.ndarray]:
@@ -201,7 +207,8 @@ class ChainSSVM(DualEstimator):
         data, shared, kernels, begin = self._ready(X)
         scores = np.zeros((begin[-1], data.n_labels))
         work = chain.make_work(data)
-        kernels.max_marginals(data, shared, 0, len(begin) - 1, scores, work)
+        with compiling(f"predictions with {data.n_labels} labels"):
+            kernels.max_marginals(data, shared, 0, len(begin) - 1, scores, work)
         return np.split(scores, begin[1:-1])
 
     def score(

@@ -155,25 +155,6 @@ def constants(problem: Problem) -> Constants | None:
     return fused_lasso_constants(n_rows, n_columns, alpha, q=q)
 
 
-def find_jumps(
-    Y: np.ndarray, signal: np.ndarray, prices: np.ndarray, alpha: float, q: float
-) -> np.ndarray:
-    """Return the rows that differ from the one before, and whose price is alpha.
-
-    At the optimum other jumps are 0; here they are not, because the gap is not 0.
-    """
-    noisy = np.linalg.norm(np.diff(Y.astype(np.float64), axis=0), ord=q, axis=1)
-    jumps = np.linalg.norm(np.diff(signal, axis=0), ord=q, axis=1)
-    sizes = np.linalg.norm(prices, ord=dual_norm(q), axis=1)
-    is_jump = (sizes >= (1 - 1e-3) * alpha) & (jumps > smallest_jump(noisy))
-    return np.flatnonzero(is_jump) + 1
-
-
-def smallest_jump(jumps: np.ndarray) -> float:
-    """Return the size below which a jump is rounding, given those of the signal."""
-    return 1e-6 * float(jumps.max())
-
-
 def constant_prices(Y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Return the U that makes X constant; it is feasible if alpha is large enough."""
     apart = Y - np.average(Y, axis=0, weights=weights)

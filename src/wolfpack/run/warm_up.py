@@ -1,7 +1,6 @@
 """Compile or load all that a run will call, by calls without updates or blocks."""
 
 import logging
-import time
 from typing import TYPE_CHECKING
 
 from wolfpack.problem import Problem
@@ -21,11 +20,6 @@ def warm_up(run: "Run") -> None:
     _warn(problem, kernels)
     if not kernels.compiled:
         return
-    begin = time.perf_counter()
-    if not kernels.oracle_values.signatures:
-        logger.info(
-            "%s: loading its loops, or compiling them once (~15 s).", problem.name
-        )
     run.session.warm_up(run)
     if state.outer is not None:
         state.outer.warm_up()
@@ -34,7 +28,6 @@ def warm_up(run: "Run") -> None:
     certifier.oracle_values(state, state.shared, origin, 0, 0, gaps)
     kernels.inner_products(problem.data, origin, origin, rows)
     kernels.evaluate(problem.data, origin)
-    logger.info("%s: ready in %.1f s.", problem.name, time.perf_counter() - begin)
 
 
 def _warn(problem: Problem, kernels) -> None:
