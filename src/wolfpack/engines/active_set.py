@@ -121,6 +121,9 @@ class ActiveSetSession(Session):
         self.parts = make_parts(run.problem)
         for part in self.parts:
             part.begin(run.state.blocks.points[:, part.columns])
+        if len(self.parts) == 1:  # write to the state itself
+            self.parts[0].points = run.state.blocks.points
+            self.parts[0].shared = run.state.shared
 
     def advance(self, run, calls: int) -> Exit:
         """Make a round for every n calls."""
@@ -129,8 +132,9 @@ class ActiveSetSession(Session):
         for _ in range(max(1, calls // problem.n_blocks)):
             for part in self.parts:
                 part.round(goal, run.pulse)
-                state.blocks.points[:, part.columns] = part.points
-                state.shared[:, part.columns] = part.shared
+                if part.shared is not state.shared:
+                    state.blocks.points[:, part.columns] = part.points
+                    state.shared[:, part.columns] = part.shared
             state.progress.calls += problem.n_blocks
             state.progress.updates += 1
             if run.pulse():
@@ -141,7 +145,8 @@ class ActiveSetSession(Session):
         """Return the v that has one value a segment."""
         if not self.parts or not self.parts[0].is_solved:
             return None
-        return np.hstack([part.smooth for part in self.parts])
+        first, *others = self.parts
+        return np.hstack([p.smooth for p in self.parts]) if others else first.smooth
 
 
 def make_parts(problem: Problem) -> "list[Segments]":
