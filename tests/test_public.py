@@ -89,6 +89,30 @@ def test_guide_runs(tmp_path, monkeypatch):
     assert (tmp_path / "run.npz").is_file()
 
 
+@pytest.mark.skipif(
+    (ROOT / "PKG-INFO").exists(), reason="a source distribution has not all files"
+)
+def test_links_of_the_readme_lead_to_files():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text)
+    missing = [link for link in links if not (ROOT / link).exists()]
+    assert missing == []
+
+
+def test_links_of_the_package_index_are_absolute():
+    pytest.importorskip("hatchling")
+    sys.path.insert(0, str(ROOT))
+    try:
+        absolute = importlib.import_module("hatch_build").absolute
+    finally:
+        sys.path.remove(str(ROOT))
+    text = "[a](docs/a.md#b) ![c](c.png) [d](https://d.org) [e](#e)"
+    assert absolute(text, "https://r.org") == (
+        "[a](https://r.org/blob/HEAD/docs/a.md#b) ![c](https://r.org/raw/HEAD/c.png) "
+        "[d](https://d.org) [e](#e)"
+    )
+
+
 def test_import_is_light():
     code = f"import sys, wolfpack; print([m for m in {HEAVY} if m in sys.modules])"
     command = [sys.executable, "-c", code]
