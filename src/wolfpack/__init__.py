@@ -14,6 +14,7 @@ from wolfpack.problem import Problem, ProblemError
 from wolfpack.problems.chain import chain_ssvm
 from wolfpack.problems.fused_lasso import group_fused_lasso
 from wolfpack.problems.multiclass import multiclass_svm
+from wolfpack.problems.multilabel import multilabel_svm
 from wolfpack.result import EngineError, Event, OracleError, Result, Status
 from wolfpack.sets import (
     box,
@@ -30,6 +31,8 @@ from wolfpack.state import State, StateError
 if TYPE_CHECKING:
     from wolfpack.advice import suggest_batch_size
     from wolfpack.estimators.multiclass import MulticlassSVM
+    from wolfpack.estimators.multilabel import MultilabelSVM
+    from wolfpack.estimators.path import alpha_path
     from wolfpack.estimators.signals import GroupFusedLasso
     from wolfpack.estimators.structured import ChainSSVM
 
@@ -42,6 +45,7 @@ __all__ = [
     "Event",
     "GroupFusedLasso",
     "MulticlassSVM",
+    "MultilabelSVM",
     "OracleError",
     "Problem",
     "ProblemError",
@@ -53,6 +57,7 @@ __all__ = [
     "Status",
     "Sync",
     "Threads",
+    "alpha_path",
     "box",
     "chain_ssvm",
     "delays",
@@ -66,6 +71,7 @@ __all__ = [
     "lp_ball",
     "make_piecewise",
     "multiclass_svm",
+    "multilabel_svm",
     "nuclear_ball",
     "simplex",
     "solve",
@@ -88,6 +94,14 @@ def __getattr__(name: str):
         from wolfpack.estimators.multiclass import MulticlassSVM
 
         return MulticlassSVM
+    if name == "MultilabelSVM":
+        from wolfpack.estimators.multilabel import MultilabelSVM
+
+        return MultilabelSVM
+    if name == "alpha_path":
+        from wolfpack.estimators.path import alpha_path
+
+        return alpha_path
     if name == "suggest_batch_size":
         from wolfpack.advice import suggest_batch_size
 
