@@ -84,6 +84,8 @@ class MultilabelSVM(ClassifierMixin, DualEstimator):
     True
     """
 
+    pairs: Any
+    candidates: Any
     classes_: np.ndarray
     coef_: np.ndarray
     intercept_: np.ndarray
@@ -152,6 +154,7 @@ class MultilabelSVM(ClassifierMixin, DualEstimator):
         MultilabelSVM
             Itself.
         """
+        _refuse_lists(y)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True
         )
@@ -184,7 +187,7 @@ class MultilabelSVM(ClassifierMixin, DualEstimator):
         without. Where y was a vector the shape is (n,).
         """
         structure, scores = self._ready(X)
-        found = label_sets.margins(structure, scores, self.pair_coef_)
+        _, found = label_sets.best_sets(structure, scores, self.pair_coef_, True)
         return found if self._has_sets() else found.ravel()
 
     def predict(self, X: Any) -> np.ndarray:
@@ -193,7 +196,7 @@ class MultilabelSVM(ClassifierMixin, DualEstimator):
         Where y was a vector it is the class of each example.
         """
         structure, scores = self._ready(X)
-        sets = label_sets.best_sets(structure, scores, self.pair_coef_)
+        sets, _ = label_sets.best_sets(structure, scores, self.pair_coef_)
         if self._has_sets():
             return sets.astype(np.int64)
         return self.classes_[sets.ravel()]
@@ -236,6 +239,20 @@ class MultilabelSVM(ClassifierMixin, DualEstimator):
         return tags
 
 
+def _refuse_lists(y: Any) -> None:
+    """Refuse lists of labels in place of a table, and numbers beside strings."""
+    try:
+        first = None if y is None or sp.issparse(y) else np.asarray(y).ravel()[:1]
+    except ValueError:  # rows that differ in length
+        first = [()]
+    if first is not None and len(first) and isinstance(first[0], list | tuple | set):
+        raise ValueError(
+            "y must be a table of zeros and ones, (n, K), not lists of labels; "
+            "sklearn.preprocessing.MultiLabelBinarizer makes the table."
+        )
+    refuse_mixed(y)
+
+
 def _read(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the labels, and y as a table (n, K)."""
     if sp.issparse(y):
@@ -243,7 +260,6 @@ def _read(y: Any) -> tuple[np.ndarray, np.ndarray]:
     if y.ndim == 2 and y.shape[1] > 1:
         return np.arange(y.shape[1]), y
     y = column_or_1d(y, warn=True)
-    refuse_mixed(y)
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     classes, codes = encode(y)

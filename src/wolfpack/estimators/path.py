@@ -54,7 +54,8 @@ def alpha_path(
     wanted = [positive("alphas", alpha) for alpha in alphas]
     if not wanted:
         raise ValueError("alphas holds no number; give at least one, such as [0.01].")
-    worker: Any = clone(model).set_params(warm_start=True)
+    worker: Any = clone(model)
+    worker.set_params(warm_start=True)
     args = (X,) if y is None else (X, y)
     found = {}
     for alpha in sorted(set(wanted), reverse=True):

@@ -120,29 +120,28 @@ def is_listed(data, labels):
 
 
 @entry
-def decode(data, scores, pairs, labels, work):
-    """Write the best set of each example, whose label scores are given."""
-    for i in range(len(scores)):
-        best_set(data, scores[i], pairs, labels[i], work)
+def decode(data, scores, pairs, labels, margins, work):
+    """Write the best set of each example, and the margins of its labels.
 
-
-@entry
-def margins(data, scores, pairs, out, work):
-    """Write how much the best set with a label exceeds the best set without it.
-
-    The label is forced by a score that outweighs all others.
+    `scores` are those of the labels. The margin of a label is how much the best set
+    with it exceeds the best set without it. To find it, the label is forced to change
+    by a score that outweighs all others. `margins` without columns asks for none.
     """
-    theta, labels, flipped = work.theta, work.labels, work.flipped
+    theta, found = work.theta, work.found
     size = 1.0 + 2.0 * np.abs(pairs).sum()
     for i in range(len(scores)):
-        force = size + 2.0 * np.abs(scores[i]).sum()
         theta[:] = scores[i]
-        highest = best_set(data, theta, pairs, labels, work)
-        for k in range(data.n_labels):
-            sign = -1.0 if labels[k] == 1 else 1.0
-            theta[k] = scores[i, k] + sign * force
-            other = best_set(data, theta, pairs, flipped, work)
-            if sign > 0.0:
-                other -= force
-            out[i, k] = sign * (other - highest)
-            theta[k] = scores[i, k]
+        force = size + 2.0 * np.abs(theta).sum()
+        highest, sign = 0.0, 0.0
+        for k in range(-1, margins.shape[1]):
+            if k >= 0:
+                sign = -1.0 if labels[i, k] == 1 else 1.0
+                theta[k] += sign * force
+            score = best_set(data, theta, pairs, found, work)
+            if k < 0:
+                highest = score
+                labels[i] = found
+            else:
+                other = score - force if sign > 0.0 else score
+                margins[i, k] = sign * (other - highest)
+                theta[k] = scores[i, k]

@@ -95,7 +95,12 @@ def prepare(data, shared, blocks, i, atom, work):
     Relies on `theta` and `pairs` of the oracle.
     """
     place, weights, atoms = blocks.place[i], blocks.weights, blocks.atoms
-    marginals, edges, first, second = work.marginals, work.edges, data.first, data.second
+    marginals, edges, first, second = (
+        work.marginals,
+        work.edges,
+        data.first,
+        data.second,
+    )
     for k in range(data.n_labels):
         marginals[k] = atom[k]
     for e in range(first.size):

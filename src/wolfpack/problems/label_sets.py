@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from wolfpack.kernels.specialise import library
+from wolfpack.kernels.specialise import specialise
 from wolfpack.problems import _label_sets
 
 MOST_LABELS = 16  # 2^16 sets take about half a millisecond
@@ -34,8 +34,7 @@ class Scratch(NamedTuple):
     gains: np.ndarray
     table: np.ndarray
     theta: np.ndarray
-    labels: np.ndarray
-    flipped: np.ndarray
+    found: np.ndarray
 
 
 def make_structure(
@@ -71,27 +70,23 @@ def make_scratch(structure: Any) -> Scratch:
         gains=np.zeros(K),
         table=np.zeros((side, side)),
         theta=np.zeros(K),
-        labels=np.zeros(K, np.uint8),
-        flipped=np.zeros(K, np.uint8),
+        found=np.zeros(K, np.uint8),
     )
 
 
 def best_sets(
-    structure: Structure, scores: np.ndarray, pairs: np.ndarray
-) -> np.ndarray:
-    """Return the best set of each example as a row of zeros and ones."""
-    labels = np.zeros(scores.shape, np.uint8)
-    loops, work = library(_label_sets), make_scratch(structure)
-    loops.decode(structure, *_doubles(scores, pairs), labels, work)
-    return labels
+    structure: Structure, scores: np.ndarray, pairs: np.ndarray, margins: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best set of each example as zeros and ones, and its margins if asked.
 
-
-def margins(structure: Structure, scores: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Return how much the best set with each label exceeds the best one without."""
-    out = np.zeros(scores.shape)
-    loops, work = library(_label_sets), make_scratch(structure)
-    loops.margins(structure, *_doubles(scores, pairs), out, work)
-    return out
+    The margin of a label is how much the best set with it exceeds the best without.
+    """
+    n, K = scores.shape
+    labels, found = np.zeros((n, K), np.uint8), np.zeros((n, K if margins else 0))
+    scores, pairs = (np.ascontiguousarray(a, np.float64) for a in (scores, pairs))
+    loops, work = specialise([_label_sets], {}), make_scratch(structure)
+    loops.decode(structure, scores, pairs, labels, found, work)
+    return labels, found
 
 
 def all_pairs(Y: np.ndarray, seen_only: bool) -> np.ndarray:
@@ -138,7 +133,3 @@ def _as_lists(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return where the list of each row begins, and the columns that are true."""
     begin = np.concatenate([[0], np.cumsum(table.sum(axis=1))]).astype(np.int64)
     return begin, np.nonzero(table)[1].astype(np.int64)
-
-
-def _doubles(scores: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return tuple(np.ascontiguousarray(a, np.float64) for a in (scores, pairs))

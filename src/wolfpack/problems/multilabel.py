@@ -32,7 +32,9 @@ from wolfpack.problems.label_sets import (
 # The examples as chains of length one, the right sets, and which sets there are.
 _FIELDS = dict.fromkeys([*chain.Chains._fields, "truth", *Structure._fields])
 Examples: Any = namedtuple("Examples", _FIELDS)
-Work: Any = namedtuple("Work", [*Scratch._fields, "chain", "pairs", "marginals", "edges"])
+Work: Any = namedtuple(
+    "Work", [*Scratch._fields, "chain", "pairs", "marginals", "edges"]
+)
 
 
 class LabelWeights(NamedTuple):
@@ -170,7 +172,7 @@ def _choose(
             f'candidates must be "all" or "observed"; given was {candidates!r}.'
         )
     observed = candidates == "observed"
-    sets = np.unique(truth, axis=0) if observed else None
+    sets = np.unique(truth.astype(np.int64), axis=0) if observed else None
     if pairs is None:
         return np.zeros((0, 2), np.int64), sets
     if isinstance(pairs, str) and pairs == "tree":
