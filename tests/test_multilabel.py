@@ -50,7 +50,7 @@ def examples(n=24, p=4, K=4, seed=0):
     return X, Y
 
 
-def parts(problem, w, X, Y, weight=None):
+def parts(w, X, Y):
     """Return what the primal is made of: |w|^2, and the hinge loss of each example."""
     sets = sets_of(Y.shape[1]) if w.candidates is None else w.candidates
     scores = X @ w.labels.T
@@ -63,8 +63,8 @@ def parts(problem, w, X, Y, weight=None):
     return np.square(w.labels).sum() + np.square(w.pairs).sum(), best - right
 
 
-def primal(problem, w, X, Y, alpha, weight=None):
-    size, hinge = parts(problem, w, X, Y)
+def primal(w, X, Y, alpha, weight=None):
+    size, hinge = parts(w, X, Y)
     return 0.5 * alpha * size + np.average(hinge, weights=weight)
 
 
@@ -177,7 +177,7 @@ def test_the_oracle_finds_the_worst_violation(way):
     v[: X.shape[1], :4] = rng.normal(size=(X.shape[1], 4))
     edges = problem.finish(v).edges
     v[X.shape[1] :].ravel()[: len(edges)] = rng.normal(size=len(edges))
-    _, hinge = parts(problem, problem.finish(v), X, Y)
+    _, hinge = parts(problem.finish(v), X, Y)
     for i in range(len(X)):
         atom = problem.scratch_atom(i)
         least = problem.oracle(problem.data, v, i, atom, problem.work())
@@ -205,13 +205,22 @@ def test_the_optimum_is_that_of_an_interior_point_method(way, accelerate):
     w = result.solution
     sets = sets_of(4) if w.candidates is None else w.candidates
     best = reference(X, Y, ALPHA, w.edges, sets)
-    value = primal(problem, w, X, Y, ALPHA)
+    value = primal(w, X, Y, ALPHA)
     assert -result.lower_bound == pytest.approx(value, abs=1e-5)
     assert -result.objective <= best + 1e-5
     assert best <= -result.lower_bound + 1e-5
-    nothing = w._replace(labels=0 * w.labels, pairs=0 * w.pairs)
-    at_zero = primal(problem, nothing, X, Y, ALPHA)
-    assert problem.scale == pytest.approx(at_zero)
+
+
+def test_tol_is_relative_to_the_best_constant_answer():
+    _, Y = examples(n=50)
+    ones, weight = np.ones((50, 1)), np.arange(50)
+    problem = multilabel_svm(ones, Y, ALPHA, pairs=None, sample_weight=weight)
+    w = problem.finish(problem.shared)
+    best = min(
+        primal(w._replace(labels=2.0 * signs[:, None] - 1), ones, Y, 0, weight)
+        for signs in sets_of(4)
+    )
+    assert problem.scale == pytest.approx(best)
 
 
 def test_pairs_that_are_never_seen_together_have_no_weight():
@@ -263,7 +272,7 @@ def test_weights_count_examples():
         one, two = wolfpack.solve(weighted, **how), wolfpack.solve(repeated, **how)
         assert one.lower_bound <= two.objective + 1e-5
         assert two.lower_bound <= one.objective + 1e-5
-        value = primal(weighted, one.solution, X, Y, 0.2, weight)
+        value = primal(one.solution, X, Y, 0.2, weight)
         assert -one.lower_bound == pytest.approx(value, abs=1e-5)
 
 

@@ -93,6 +93,22 @@ def test_interactions_help_where_labels_exclude_each_other():
     assert exact["full"] > exact[None] + 0.03
 
 
+@pytest.mark.slow
+def test_more_labels_than_can_be_enumerated():
+    X, Y = make_multilabel_classification(300, 30, n_classes=40, random_state=0)
+    tree = make(pairs="tree", tol=1e-3).fit(X / 10, Y)
+    assert tree.edges_.shape == (39, 2)
+    listed = make(candidates="observed", tol=1e-3).fit(X / 10, Y)
+    for model in (tree, listed):
+        assert model.status_ is Status.CONVERGED
+        margins, sets = model.decision_function(X / 10), model.predict(X / 10)
+        np.testing.assert_array_equal(sets, margins > 0)
+    # All sets that the list has are in the tree's search, too.
+    rest = make(pairs=None, candidates="observed", tol=1e-3).fit(X / 10, Y)
+    alone = make(pairs=None, tol=1e-3).fit(X / 10, Y)
+    assert rest.dual_objective_ <= alone.objective_
+
+
 def test_every_form_of_the_data_gives_the_same_model(data):
     X, Y = data
     plain = make().fit(X, Y)

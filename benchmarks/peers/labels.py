@@ -39,7 +39,7 @@ from _threads_cases import machine  # noqa: E402
 
 from wolfpack import MulticlassSVM, MultilabelSVM, alpha_path  # noqa: E402
 
-ALPHAS = np.geomspace(3e-2, 1e-5, 8)
+ALPHAS = np.geomspace(1e-1, 1e-5, 9)
 COLUMNS = {
     "section": "8s", "estimator": "34s", "alpha": "8.1e", "cv": "6.3f",
     "exact": "6.3f", "micro_f1": "8.3f", "hamming": "7.4f", "cpu_s": "8.2f",

@@ -49,8 +49,9 @@ class MultilabelSVM(ClassifierMixin, DualEstimator):
     batch_size, step, sampling, averaging, accelerate, max_iter, max_seconds
         As in `ChainSSVM`, with examples in place of sequences.
     tol : float
-        Stop at this duality gap, relative to the objective at w = 0: the number of
-        labels, or less where the sets are those observed.
+        Stop at this duality gap, relative to the hinge loss of the best constant
+        answer: the sum over labels of 2 min(p, 1 - p), where p is the share of
+        examples with the label.
     warm_start, n_jobs, engine, random_state, callback, verbose
         As in `ChainSSVM`.
 

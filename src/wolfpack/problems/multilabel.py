@@ -36,6 +36,8 @@ Work: Any = namedtuple(
     "Work", [*Scratch._fields, "chain", "pairs", "marginals", "edges"]
 )
 
+LEAST_SCALE = 1e-3  # where all examples have the same set, and the loss would be 0
+
 
 class LabelWeights(NamedTuple):
     """What a multilabel model has learnt."""
@@ -79,8 +81,9 @@ def multilabel_svm(
     -------
     Problem
         `Result.solution` is a `LabelWeights`. The primal objective is minus
-        `Result.lower_bound`, the dual one minus `Result.objective`; `tol` is relative
-        to the primal at w = 0, K where all sets may be chosen.
+        `Result.lower_bound`, the dual one minus `Result.objective`. `tol` is relative
+        to the hinge loss of the best constant answer: the sum over labels of 2 min(p,
+        1 - p), where p is the share of examples with the label.
 
     Examples
     --------
@@ -137,7 +140,7 @@ def make_problem(data: Any, edges: np.ndarray, sets: np.ndarray | None) -> Probl
         max_rows=int(np.diff(data.feature_begin).max()) + pair_rows,
         work=lambda: _make_work(data, pair_rows),
         ridge=data.alpha,
-        scale=_largest_losses(data.truth, data.share, sets),
+        scale=max(_constant_loss(data.truth, data.share), LEAST_SCALE),
         finish=finish,
         name="multilabel_svm",
         trusted=True,
@@ -182,16 +185,13 @@ def _choose(
     raise ValueError(f'pairs must be "full", "tree" or None; given was {pairs!r}.')
 
 
-def _largest_losses(
-    truth: np.ndarray, share: np.ndarray, sets: np.ndarray | None
-) -> float:
-    """Return the mean of the largest loss of an example: the primal at w = 0."""
-    if sets is None:
-        return float(truth.shape[1])
-    rows, which = np.unique(truth, axis=0, return_inverse=True)
-    rows, others = rows.astype(np.float64), sets.astype(np.float64)
-    losses = rows @ (1.0 - others.T) + (1.0 - rows) @ others.T
-    return float(share @ losses.max(axis=1)[which.ravel()]) or 1.0
+def _constant_loss(truth: np.ndarray, share: np.ndarray) -> float:
+    """Return the hinge loss of weights that give every example the most common set.
+
+    With scores of 1 and -1 a label that is right costs nothing, a wrong one 2.
+    """
+    chance = share @ truth
+    return 2.0 * float(np.minimum(chance, 1.0 - chance).sum())
 
 
 def _make_work(data: Any, pair_rows: int) -> Any:
