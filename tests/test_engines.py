@@ -79,6 +79,14 @@ def classes():
     return wolfpack.multiclass_svm(X, y, 0.02)
 
 
+def labels():
+    """Examples with sets of labels, in pairs that occur together."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 10))
+    Y = X @ rng.normal(size=(10, 3)) + rng.normal(size=(300, 3)) > 0.5
+    return wolfpack.multilabel_svm(X, np.hstack([Y, Y ^ (X[:, :3] > 1)]), 0.05)
+
+
 def signal():
     """The piecewise constant signal of 100 rows whose optimum is known."""
     rng = np.random.default_rng(0)
@@ -136,6 +144,7 @@ PROBLEMS = {
     "steep": (lambda: simplices(True), 1e-3),
     "simplices without rows": (lambda: without_rows(False), 1e-3),
     "steep without rows": (lambda: without_rows(True), 1e-3),
+    "labels": (labels, 1e-3),
 }
 SLOW_TO_COMPILE = [*PROBLEMS][5:]
 LARGE = ["ocr", "classes", "text"]  # where five threads on two cores take long

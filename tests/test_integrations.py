@@ -16,7 +16,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 
 import wolfpack
-from wolfpack import ChainSSVM, GroupFusedLasso, MulticlassSVM, Serial, Sync
+from wolfpack import (
+    ChainSSVM,
+    GroupFusedLasso,
+    MulticlassSVM,
+    MultilabelSVM,
+    Serial,
+    Sync,
+)
 
 
 def make_case(kind, **params):
@@ -28,11 +35,13 @@ def make_case(kind, **params):
     X = rng.normal(size=(60, 3))
     if kind is GroupFusedLasso:
         return kind(alpha=1.0, random_state=0, **params), (X,)
+    if kind is MultilabelSVM:
+        return kind(alpha=0.01, tol=0.01, random_state=0, **params), (X, (X > 0) * 1)
     y = np.array(["a", "b", "c"])[X.argmax(axis=1)]
     return kind(alpha=0.01, random_state=0, **params), (X, y)
 
 
-KINDS = [ChainSSVM, GroupFusedLasso, MulticlassSVM]
+KINDS = [ChainSSVM, GroupFusedLasso, MulticlassSVM, MultilabelSVM]
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 
 

@@ -113,6 +113,16 @@ def test_links_of_the_package_index_are_absolute():
     )
 
 
+def test_page_about_labels_runs(capsys):
+    names = {}
+    for block in python_blocks("docs/labels.md"):
+        exec(compile(block, "labels.md", "exec"), names)
+    assert names["model"].status_ is wolfpack.Status.CONVERGED
+    assert names["search"].best_score_ > 0.2
+    assert len(capsys.readouterr().out.splitlines()) >= 10
+    assert [model.alpha for model in names["path"]] == [1.0, 0.1, 0.01]
+
+
 def test_import_is_light():
     code = f"import sys, wolfpack; print([m for m in {HEAVY} if m in sys.modules])"
     command = [sys.executable, "-c", code]

@@ -209,7 +209,8 @@ def test_a_search_over_engines(data):
 
 
 @pytest.mark.parametrize(
-    "estimator", [ChainSSVM, GroupFusedLasso, wolfpack.MulticlassSVM]
+    "estimator",
+    [ChainSSVM, GroupFusedLasso, wolfpack.MulticlassSVM, wolfpack.MultilabelSVM],
 )
 def test_accelerate_is_a_parameter_of_all(estimator):
     assert estimator().get_params()["accelerate"] == "auto"

@@ -16,6 +16,7 @@ from wolfpack.problem import Problem, ProblemError
 from wolfpack.problems.chain import chain_ssvm
 from wolfpack.problems.fused_lasso import group_fused_lasso
 from wolfpack.problems.multiclass import multiclass_svm
+from wolfpack.problems.multilabel import multilabel_svm
 from wolfpack.result import EngineError, Event, OracleError, Result, Status
 from wolfpack.sets import (
     box,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from wolfpack.advice import suggest_batch_size
     from wolfpack.change_points.path import fused_lasso_path
     from wolfpack.estimators.multiclass import MulticlassSVM
+    from wolfpack.estimators.multilabel import MultilabelSVM
+    from wolfpack.estimators.path import alpha_path
     from wolfpack.estimators.signals import GroupFusedLasso
     from wolfpack.estimators.structured import ChainSSVM
     from wolfpack.estimators.warmup import warmup
@@ -48,6 +51,7 @@ __all__ = [
     "Event",
     "GroupFusedLasso",
     "MulticlassSVM",
+    "MultilabelSVM",
     "OracleError",
     "Problem",
     "ProblemError",
@@ -59,6 +63,7 @@ __all__ = [
     "Status",
     "Sync",
     "Threads",
+    "alpha_path",
     "box",
     "chain_ssvm",
     "delays",
@@ -74,6 +79,7 @@ __all__ = [
     "make_piecewise",
     "models",
     "multiclass_svm",
+    "multilabel_svm",
     "nuclear_ball",
     "plotting",
     "simplex",
@@ -89,6 +95,8 @@ _LAZY = {
     "ChainSSVM": "estimators.structured",
     "GroupFusedLasso": "estimators.signals",
     "MulticlassSVM": "estimators.multiclass",
+    "MultilabelSVM": "estimators.multilabel",
+    "alpha_path": "estimators.path",
     "fused_lasso_path": "change_points.path",
     "suggest_batch_size": "advice",
     "warmup": "estimators.warmup",

@@ -122,6 +122,16 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         """One row a check."""
         return self.result_.trace
 
+    @property
+    def partial_fit(self) -> Any:
+        """Refuse, and say why; for `hasattr` there is no such method."""
+        raise AttributeError(
+            f"{type(self).__name__} has no partial_fit: its certificate covers all "
+            "examples, and a part of them would not tell how good the weights are for "
+            "the rest. Fit all of them; to go on from the last fit, with a new alpha "
+            "or a smaller tol, set warm_start=True."
+        )
+
     def _last_state(self) -> State | None:
         """Return where the last `fit` stopped, if `warm_start` asks to go on there."""
         last = getattr(self, "result_", None)

@@ -149,7 +149,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
                 f"but y has {classes}; set warm_start=False to start anew."
             )
         if self._flag("fit_intercept"):
-            X = _with_ones(X)
+            X = with_ones(X)
         problem = multiclass_svm(
             X,
             codes,
@@ -197,7 +197,8 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         return tags
 
 
-def _with_ones(X: Any) -> Any:
+def with_ones(X: Any) -> Any:
+    """Return X with a column of ones."""
     ones = np.ones((X.shape[0], 1), X.dtype)
     return (
         sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])

@@ -21,7 +21,7 @@ from wolfpack.files.npz import (
 
 FORMAT, CHAINS_ONLY = "wolfpack model 2", "wolfpack chain model 1"
 # The arrays of each estimator, and their shapes: a letter is the same number in all of
-# them. K counts classes, C rows of weights, p features.
+# them. K counts classes, C rows of weights, L labels, p features; 2 is 2.
 PARTS: dict[str, dict[str, str]] = {
     "ChainSSVM": {
         "classes_": "K",
@@ -32,6 +32,14 @@ PARTS: dict[str, dict[str, str]] = {
         "transitions_": "KK",
     },
     "MulticlassSVM": {"classes_": "K", "coef_": "Cp", "intercept_": "C"},
+    "MultilabelSVM": {
+        "classes_": "K",
+        "coef_": "Lp",
+        "intercept_": "L",
+        "edges_": "e2",
+        "pair_coef_": "e",
+        "candidates_": "sL",
+    },
     "GroupFusedLasso": {
         "signal_": "np",
         "change_points_": "j",
@@ -39,6 +47,7 @@ PARTS: dict[str, dict[str, str]] = {
         "alpha_max_": "",
     },
 }
+MAY_MISS = "candidates_"  # None where every set of labels is allowed
 NAMES = sorted({name for parts in PARTS.values() for name in parts})
 WORDS = "feature_names_in_"  # where X was a data frame
 
@@ -73,7 +82,8 @@ def save_model(model: Any, path: str | os.PathLike, **about: Any) -> Path:
             f"this {kind} has no {missing[0]}: call fit before save_model."
         )
     path = with_npz(path)
-    arrays = {name: np.asarray(getattr(model, name)) for name in PARTS[kind]}
+    given = {name: getattr(model, name) for name in PARTS[kind]}
+    arrays = {name: np.asarray(one) for name, one in given.items() if one is not None}
     if hasattr(model, WORDS):
         arrays[WORDS] = getattr(model, WORDS)
     for name, array in arrays.items():
@@ -107,6 +117,9 @@ def load_model(path: str | os.PathLike) -> tuple[Any, dict[str, Any]]:
     try:
         model, about = _describe(read_text(arrays.get("json")))
         parts = PARTS[type(model).__name__]
+        if MAY_MISS in parts and MAY_MISS not in arrays:
+            parts = {name: parts[name] for name in parts if name != MAY_MISS}
+            setattr(model, MAY_MISS, None)
         _check_shapes(arrays, parts)
         if "classes_" in parts:
             _check_classes(arrays["classes_"], about.get("label_names"))
@@ -157,7 +170,7 @@ def _or(names: Iterable[str]) -> str:
 
 
 def _check_shapes(arrays: dict[str, np.ndarray], parts: dict[str, str]) -> None:
-    sizes: dict[str, int] = {}
+    sizes: dict[str, int] = {"2": 2}
     for name, letters in parts.items():
         if name not in arrays:
             raise ValueError(f"{name} is missing")
@@ -200,6 +213,13 @@ def _check_weights(arrays: dict[str, np.ndarray], parts: dict[str, str]) -> None
         array = arrays[name]
         if name == "change_points_":
             _check_change_points(array, len(arrays["signal_"]))
+        elif name in ("edges_", "candidates_"):
+            limit = len(arrays["coef_"]) if name == "edges_" else 2
+            if (
+                array.dtype.kind not in "iu"
+                or not ((array >= 0) & (array < limit)).all()
+            ):
+                raise ValueError(f"{name} are not whole numbers from 0 to {limit - 1}")
         elif array.dtype not in (np.float32, np.float64):
             raise ValueError(f"{name} holds {array.dtype}, not floats")
         elif not np.isfinite(array).all():

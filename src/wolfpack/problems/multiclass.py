@@ -82,23 +82,31 @@ def multiclass_svm(
     ['a', 'b', 'c']
     """
     alpha = regularisation(alpha)
-    matrix = _pack(X)
-    n, p = matrix.shape
+    matrix = pack(X)
+    n = matrix.shape[0]
     codes, n_labels = _encode(y, n)
-    data = chain.layout(np.arange(n + 1), matrix, n_labels)
-    unit = data.values.size == 0
-    data = data._replace(  # X alone, without the features that `layout` appends
+    data = layout(matrix, n_labels)
+    data = data._replace(
         labels=codes.astype(data.labels.dtype),
-        feature_begin=matrix.indptr.astype(np.int64),
-        features=matrix.indices.astype(np.int32) * np.int32(data.width),
-        values=data.values if unit else matrix.data,
         share=shares(sample_weight, n, "row of X"),
         cost=np.ones(n, np.float32),
         alpha=alpha,
+    )
+    return make_problem(data, vectors)
+
+
+def layout(matrix: Any, n_labels: int) -> chain.Chains:
+    """Return examples as sequences of length one, with the features of X alone."""
+    n, p = matrix.shape
+    data = chain.layout(np.arange(n + 1), matrix, n_labels)
+    unit = data.values.size == 0
+    return data._replace(
+        feature_begin=matrix.indptr.astype(np.int64),
+        features=matrix.indices.astype(np.int32) * np.int32(data.width),
+        values=data.values if unit else matrix.data,
         transitions=p * data.width,
         first_transition=p,
     )
-    return make_problem(data, vectors)
 
 
 def make_problem(data: chain.Chains, vectors: bool) -> Problem:
@@ -139,7 +147,7 @@ def _with_vectors(problem: Problem) -> Problem:
     )
 
 
-def _pack(X: Any) -> Any:
+def pack(X: Any) -> Any:
     """Return X as a CSR matrix of float32 without zeros, a copy."""
     if not sp.issparse(X):
         try:
