@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wolfpack.estimators.multiclass import MulticlassSVM
     from wolfpack.estimators.signals import GroupFusedLasso
     from wolfpack.estimators.structured import ChainSSVM
+    from wolfpack.estimators.vectorizer import SequenceVectorizer
 
 __version__ = "0.1.0"
 
@@ -47,6 +48,7 @@ __all__ = [
     "ProblemError",
     "Ray",
     "Result",
+    "SequenceVectorizer",
     "Serial",
     "State",
     "StateError",
@@ -88,6 +90,10 @@ def __getattr__(name: str):
         from wolfpack.estimators.multiclass import MulticlassSVM
 
         return MulticlassSVM
+    if name == "SequenceVectorizer":
+        from wolfpack.estimators.vectorizer import SequenceVectorizer
+
+        return SequenceVectorizer
     if name == "suggest_batch_size":
         from wolfpack.advice import suggest_batch_size
 

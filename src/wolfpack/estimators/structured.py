@@ -240,19 +240,19 @@ class ChainSSVM(DualEstimator):
 
     def _ready(self, X: Sequence[Any]):
         check_is_fitted(self)
-        begin, matrix = pack_features(X)
-        if matrix.shape[1] != self.n_features_in_:
+        packed = pack_features(X)
+        if packed.n_features != self.n_features_in_:
             raise ValueError(
-                f"X has {matrix.shape[1]} features, but ChainSSVM was fitted with "
+                f"X has {packed.n_features} features, but ChainSSVM was fitted with "
                 f"{self.n_features_in_}."
             )
-        data = chain.layout(begin, matrix, len(self.classes_))
+        data = chain.layout(packed, len(self.classes_))
         kernels = chain.kernels_for(data)
         weights = chain.ChainWeights(
             self.coef_, self.intercept_, self.first_, self.last_, self.transitions_
         )
-        _refuse_overflow(weights, matrix, begin)
-        return data, chain.pack_weights(weights, data.width), kernels, begin
+        _refuse_overflow(weights, data)
+        return data, chain.pack_weights(weights, data.width), kernels, packed.begin
 
     def __sklearn_tags__(self):
         """Say that X is a list of sequences, dense or sparse."""
@@ -263,12 +263,13 @@ class ChainSSVM(DualEstimator):
         return tags
 
 
-def _refuse_overflow(weights: chain.ChainWeights, matrix: Any, begin: Any) -> None:
+def _refuse_overflow(weights: chain.ChainWeights, data: chain.Chains) -> None:
     """Refuse scores that are no numbers in float32: any labelling would seem best."""
     largest = float(max(np.abs(part).max() for part in weights))
-    with np.errstate(over="ignore"):
-        features = float(abs(matrix).sum(axis=1).max())
-    most = largest * (features + 4.0) * float(np.diff(begin).max())
+    sums = np.diff(data.feature_begin)  # of the features of each position
+    if data.values.size:
+        sums = np.add.reduceat(np.abs(data.values), data.feature_begin[:-1])
+    most = largest * (float(sums.max()) + 1.0) * float(np.diff(data.begin).max())
     if not most < MOST_SCORE:
         raise ValueError(
             f"scores may reach {most:.1g}, and must stay below {MOST_SCORE:g}; the "

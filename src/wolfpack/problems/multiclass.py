@@ -26,6 +26,7 @@ from wolfpack.checks.inputs import (
 from wolfpack.kernels.specialise import specialise
 from wolfpack.problem import Problem
 from wolfpack.problems import _multiclass_kernels, _viterbi, chain
+from wolfpack.problems._sequences import Positions
 
 ROWS = 4096  # of a dense X are made sparse at a time, to save memory
 
@@ -85,13 +86,17 @@ def multiclass_svm(
     matrix = _pack(X)
     n, p = matrix.shape
     codes, n_labels = _encode(y, n)
-    data = chain.layout(np.arange(n + 1), matrix, n_labels)
-    unit = data.values.size == 0
-    data = data._replace(  # X alone, without the features that `layout` appends
-        labels=codes.astype(data.labels.dtype),
+    packed = Positions(  # without a bias and the ends of a sequence
+        begin=np.arange(n + 1),
+        n_features=p,
         feature_begin=matrix.indptr.astype(np.int64),
-        features=matrix.indices.astype(np.int32) * np.int32(data.width),
-        values=data.values if unit else matrix.data,
+        index_begin=np.zeros(0, np.int64),
+        features=matrix.indices.astype(np.int32),
+        values=matrix.data[: 0 if (matrix.data == 1).all() else None],
+    )
+    data = chain.layout(packed, n_labels)
+    data = data._replace(
+        labels=codes.astype(data.labels.dtype),
         share=shares(sample_weight, n, "row of X"),
         cost=np.ones(n, np.float32),
         alpha=alpha,

@@ -58,17 +58,23 @@ class Certifier:
         room, kind = problem.atom_size, problem.start.dtype
         self.atoms = [zeros(room, kind) for _ in range(self.size)]
         self.currents = zeros((self.size, 8), np.int64)
+        self.moved = bool(problem.shared.any())
         self.origin = problem.shared.astype(np.float64, copy=False)
-        self.moved = bool(self.origin.any())
+        if not self.moved:  # zeros that are only read take no memory
+            self.origin = zeros(problem.shared.shape)
         self.rows = np.arange(len(problem.shared))
         self.no_gaps = np.zeros(0)
         self.seconds = 0.0  # of the last certificate
         self.rate = 1.0  # oracle calls of one thread per second
         self.oracle_sum = oracle_sum  # of a session; None: the pass is made here
 
-    def rebuild(self, state: State) -> tuple[np.ndarray, float]:
-        """Return v0 + A x in double precision, and <c, x>."""
-        exact = copy(self.problem.shared, np.float64)
+    def rebuild(self, state: State, out: Any = None) -> tuple[np.ndarray, float]:
+        """Return v0 + A x in double precision, in `out` if given, and <c, x>."""
+        exact = out
+        if exact is None:
+            exact = copy(self.problem.shared, np.float64)
+        else:
+            exact[...] = self.problem.shared
         more = min(self.size, MOST_BYTES // exact.nbytes) - 1
         parts = [exact, *(np.zeros_like(exact) for _ in range(more))]
 
