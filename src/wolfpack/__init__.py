@@ -30,6 +30,7 @@ from wolfpack.state import State, StateError
 if TYPE_CHECKING:
     from wolfpack.advice import suggest_batch_size
     from wolfpack.estimators.multiclass import MulticlassSVM
+    from wolfpack.estimators.path import alpha_path
     from wolfpack.estimators.signals import GroupFusedLasso
     from wolfpack.estimators.structured import ChainSSVM
     from wolfpack.estimators.vectorizer import SequenceVectorizer
@@ -55,6 +56,7 @@ __all__ = [
     "Status",
     "Sync",
     "Threads",
+    "alpha_path",
     "box",
     "chain_ssvm",
     "delays",
@@ -94,6 +96,10 @@ def __getattr__(name: str):
         from wolfpack.estimators.vectorizer import SequenceVectorizer
 
         return SequenceVectorizer
+    if name == "alpha_path":
+        from wolfpack.estimators.path import alpha_path
+
+        return alpha_path
     if name == "suggest_batch_size":
         from wolfpack.advice import suggest_batch_size
 

@@ -45,6 +45,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
     random_state: Any
     callback: Callable[[Event], bool | None] | None
     verbose: int
+    _ridge = 0.0  # of the problem that `fit` solved last
 
     def _solve(
         self, problem: Problem, describe: Callable[[Any], dict[str, Any]]
@@ -56,6 +57,8 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         max_iter, rng = self._limit("max_iter"), self._generator()
         averaging, engine = self._flag("averaging"), self._choose_engine()
         start = self._last_state()
+        if start is not None and 0 < problem.ridge < self._ridge:
+            start = start.drawn_back(problem, problem.ridge / self._ridge)
         self._check_callback()
         done = 0.0 if start is None else self._epochs_in(start, problem)
         context = self._init_callback_context(max_subtasks=math.ceil(max_iter))
@@ -83,6 +86,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
                 "Set warm_start=False to start anew."
             ) from error
         self._learn(result, describe)
+        self._ridge = problem.ridge
         context.call_on_fit_task_end(estimator=self)
         if result.status is Status.INTERRUPTED:  # so that a search over fits stops too
             raise KeyboardInterrupt("fit was interrupted; what it had learnt is kept.")

@@ -5,7 +5,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import compress, count
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
     """Turn sequences of dicts or strings into sparse matrices.
 
     It takes what sklearn-crfsuite takes: a list of sequences, each a list of positions,
-    each described by named features. Of the pairs in a dict, `{"word": "the"}` becomes a
-    column "word=the" with value 1, `{"length": 3.5}` and `{"upper": True}` columns
+    each described by named features. Of the pairs in a dict, `{"word": "the"}` becomes
+    a column "word=the" with value 1, `{"length": 3.5}` and `{"upper": True}` columns
     "length" and "upper" with values 3.5 and 1, `{"in": ["a", "b"]}` two columns "in=a"
     and "in=b", and `{"in": {"a": 0.5}}` one column "in=a" with value 0.5. A list of
     strings has a column a string, and a string is one feature by itself.
@@ -136,11 +136,10 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         return tags
 
     def _check(self) -> None:
-        for name in ("min_count", "n_features"):
+        for name, kinds in (("min_count", Integral), ("n_features", Integral | None)):
             value = getattr(self, name)
-            is_none = value is None and name == "n_features"
-            is_int = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not is_none and not (is_int and 1 <= value < 2**31):
+            is_kind = isinstance(value, kinds) and not isinstance(value, bool)
+            if not is_kind or not (value is None or 1 <= value < 2**31):
                 raise ValueError(
                     f"{name} must be a whole number from 1, but is {value!r}."
                 )
@@ -177,7 +176,9 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
                         note(column(full))
                 indptr.append(len(indices))
             if len(indptr) - 1 == begin[-1]:
-                raise ValueError(f"X[{i}] is empty: a sequence has one position or more.")
+                raise ValueError(
+                    f"X[{i}] is empty: a sequence has one position or more."
+                )
             begin.append(len(indptr) - 1)
         if len(begin) == 1:
             raise ValueError("X is empty: at least one sequence is needed.")
@@ -223,8 +224,8 @@ def _check_sequences(X: Any) -> Iterator[Iterable[Any]]:
             sequence, Iterable
         ):
             raise ValueError(
-                f"X[{i}] must be a list of positions, each a dict or a list of strings, "
-                f"but is a {type(sequence).__name__}."
+                f"X[{i}] must be a list of positions, each a dict or a list of "
+                f"strings, but is a {type(sequence).__name__}."
             )
         yield sequence
 

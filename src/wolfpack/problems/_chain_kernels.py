@@ -5,8 +5,8 @@ With q the share of the sample and lambda the regularisation, the atom y of bloc
     A_i y = (q / lambda) psi_i(y),  psi_i(y) = phi(x_i, y_i) - phi(x_i, y)
     <y, grad_i f> = q (<w, psi_i(y)> - loss_i(y))
 
-The layout of v, and LANES, WIDTH and the other constants, are those of `_viterbi`; the fused
-step is in `_chain_step`.
+The layout of v, and LANES, WIDTH and the other constants, are those of `_viterbi`; the
+fused step is in `_chain_step`.
 """
 
 import numpy as np
@@ -49,6 +49,14 @@ def oracle(data, shared, i, atom, work):
             truth += fetch(steps, transitions + row * width + label)
         row = label
     return -data.share[i] * (np.float64(highest) - np.float64(truth))
+
+
+@entry
+def hinges(data, shared, out, atom, work):
+    """Write the hinge loss of each sequence: max over y of loss(y) - <w, psi(y)>."""
+    for i in range(out.size):
+        labels = atom[: data.begin[i + 1] - data.begin[i]]
+        out[i] = -oracle(data, shared, i, labels, work) / data.share[i]
 
 
 @jit

@@ -157,7 +157,6 @@ def spread(data, blocks, i, atom, scale, out, work):
 def curvature(data, blocks, i, atom, work):
     """Return lambda |A_i (s - x_(i))|^2, by inner products of positions."""
     width = columns(data)
-    length = data.begin[i + 1] - data.begin[i]
     marginals, changed, pairs = work.marginals, work.changed, work.pairs
     gram = data.gram
     square = fill(np.float32(0.0), LANES)

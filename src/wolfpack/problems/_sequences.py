@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from wolfpack.checks.inputs import encode, join_labels, refuse_features
 from wolfpack.problems.packed import PackedSequences
 
-
 # Positions without a zero share one list of columns where that saves this many numbers.
 SHARED_FROM = 2**22
 CHUNK = 512  # sequences that are unpacked at a time
@@ -56,7 +55,9 @@ def pack_features(X: Sequence[Any]) -> Positions:
 
 def is_sparse(X: Sequence[Any]) -> bool:
     """Return whether sequences were given as sparse matrices, as text is."""
-    return isinstance(X, PackedSequences) or any(sp.issparse(x) for x in X)
+    if isinstance(X, PackedSequences):
+        return True
+    return isinstance(X, Iterable) and any(sp.issparse(x) for x in X)
 
 
 def _check_rows(X: Sequence[Any]) -> list[Any]:
@@ -81,16 +82,16 @@ def _check_rows(X: Sequence[Any]) -> list[Any]:
 def _positions(x: Any, i: int) -> Any:
     if sp.issparse(x):
         matrix = x
+    elif not isinstance(x, np.ndarray) and is_named(x):
+        raise ValueError(
+            f"X[{i}] holds dicts or strings; put a SequenceVectorizer before: "
+            "make_pipeline(SequenceVectorizer(), ChainSSVM())."
+        )
     else:
         try:
             matrix = np.asarray(x)
         except ValueError as error:
             raise ValueError(f"X[{i}] is ragged: its rows differ in length.") from error
-        if matrix.dtype.kind in "OUS" and is_named(x):
-            raise ValueError(
-                f"X[{i}] holds dicts or strings; put a SequenceVectorizer before: "
-                "make_pipeline(SequenceVectorizer(), ChainSSVM())."
-            )
         if matrix.dtype == object or matrix.dtype.kind not in "biuf":
             raise ValueError(
                 f"X[{i}] must be a numeric (T, p) array, but has dtype {matrix.dtype}; "
@@ -153,7 +154,7 @@ def _fill(
     for part in parts:
         here = slice(at, at + part.shape[0])
         ends = np.column_stack([np.ones(part.shape[0]), is_first[here], is_last[here]])
-        part = sp.hstack([part, sp.csr_matrix(ends, dtype=np.float32)], format="csr")
+        part = sp.csr_matrix(sp.hstack([part, sp.csr_matrix(ends, dtype=np.float32)]))
         part.sort_indices()
         counts, columns = np.diff(part.indptr), part.indices
         if share:

@@ -4,8 +4,9 @@
 
 for sequences x_i with labels y_i and shares q_i (1/n without sample weights), where
 psi_i(y) = phi(x_i, y_i) - phi(x_i, y), loss_i adds up what wrong positions cost (the
-Hamming distance by default, divided by the length if asked for), and phi counts, per label, the features of the
-positions that carry it, a bias, the first and the last position, and the transitions.
+Hamming distance by default, divided by the length if asked for), and phi counts, per
+label, the features of the positions that carry it, a bias, the first and the last
+position, and the transitions.
 A block is a distribution over the labellings of one sequence, an atom a labelling, and
 v = w.
 """
@@ -41,6 +42,7 @@ __all__ = [
     "Chains",
     "Work",
     "chain_ssvm",
+    "hinge_losses",
     "kernels_for",
     "layout",
     "make_problem",
@@ -169,6 +171,14 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         name="chain_ssvm",
         trusted=True,
     ).made_by(make_problem, packed, n_rows, n_features, scale)
+
+
+def hinge_losses(problem: Problem, shared: np.ndarray) -> np.ndarray:
+    """Return the structured hinge loss of each sequence, with the weights `shared`."""
+    data, out = problem.data, np.zeros(problem.n_blocks)
+    atom = np.zeros(problem.atom_size, problem.start.dtype)
+    kernels_for(data).hinges(data, shared, out, atom, problem.work())
+    return out
 
 
 def constants(problem: Problem) -> Constants | None:
