@@ -249,12 +249,9 @@ def test_normalize_auto_is_for_dense_positions(text):
         ChainSSVM(normalize="yes").fit(rows, y)
 
 
-@pytest.mark.parametrize("unit", [True, False])
-def test_dense_positions_share_their_columns(monkeypatch, unit):
+def test_dense_positions_share_their_columns(monkeypatch):
     rng = np.random.default_rng(0)
     X = [rng.integers(0, 3, (T, 4)) + 1.0 for T in (1, 2, 3, 5)]
-    if unit:
-        X = [np.ones_like(x) for x in X]
     X[2][1, 2] = X[3][0] = 0
     y = [rng.integers(0, 3, len(x)) for x in X]
     plain = chain_ssvm(X, y, 0.1, n_labels=3)
@@ -278,3 +275,19 @@ def test_packing_takes_little_more_than_the_dense_input():
     assert packed.features.size < 200
     assert packed.values.nbytes < 4.2 * size
     assert chain.layout(packed, 3).features.size < 200
+
+
+def test_the_page_for_people_from_crfsuite_runs(text, monkeypatch):
+    import matplotlib.pyplot as plt
+    from test_public import python_blocks
+
+    X, y = text
+    names = {
+        "X_train": X, "y_train": y, "X_test": X, "X_new": X[:2], "y_new": y[:2],
+        "describe": lambda sentence: sentence, "read": lambda path: X,
+    }  # fmt: skip
+    for block in python_blocks("docs/sequences.md"):
+        exec(compile(block, "sequences.md", "exec"), names)
+    assert names["y_pred"] == y
+    assert names["search"].best_score_ > 0.9
+    plt.close("all")

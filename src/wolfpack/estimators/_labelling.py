@@ -1,5 +1,6 @@
 """What a fitted chain model can do: label, score, and show what it has learnt."""
 
+import itertools
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -15,15 +16,27 @@ MOST_SCORE = 1e29  # padding labels score -1e30, and must never be the best
 
 
 class Labellings(list):
-    """A list of labellings that NumPy takes for an array of objects.
+    """A list of labellings that NumPy can concatenate, as `cross_val_predict` does.
 
-    NumPy cannot stack labellings of different lengths, which `cross_val_predict` does.
+    NumPy makes an array of each list first, which fails for labellings of different
+    lengths; these become an array of objects.
     """
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        box = np.empty(len(self), object)
-        box[:] = self
-        return box
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func is np.concatenate and all(isinstance(one, list) for one in args[0]):
+            found = [*itertools.chain.from_iterable(args[0])]
+            box = np.empty(len(found), object)
+            for i, labels in enumerate(found):
+                box[i] = labels
+            return box
+        return func(*_plain(args), **kwargs)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        kind = list if isinstance(value, Labellings) else type(value)
+        return kind(_plain(one) for one in value)
+    return value
 
 
 class ChainLabelling:

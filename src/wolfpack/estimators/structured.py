@@ -34,8 +34,8 @@ class ChainSSVM(ChainLabelling, DualEstimator):
         What a position costs, by its right label (row) and the given one (column), both
         in the order of `classes_`. Default: 1 for every wrong label.
     class_weight : dict, "balanced" or None
-        Multiplies what a position costs by the weight of its right label. "balanced"
-        weighs labels by one over how often they occur.
+        Multiplies what a position costs by the weight of its right label: the margin
+        that it asks for. "balanced" weighs labels by one over how often they occur.
     batch_size : int, "auto" or None
         Sequences per update, tau in the paper. "auto" and None: 1 with one thread, and
         what is measured to be best with more.

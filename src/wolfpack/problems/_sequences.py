@@ -1,6 +1,7 @@
 """Lists of sequences as flat arrays, and a sentence for each that does not fit."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -213,8 +214,22 @@ def join_sequences(y: Sequence[Any]) -> np.ndarray:
     return join_labels(y)
 
 
+def _are_lists_of_strings(y: Any) -> bool:
+    if not isinstance(y, list | tuple):
+        return False
+    if not all(type(labels) is list and labels for labels in y):
+        return False
+    return set(map(type, chain.from_iterable(y))) == {str}
+
+
 def encode_sequences(y: Sequence[Any]) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the sorted labels, and y as numbers 0 ... K - 1."""
-    classes, codes = encode(join_sequences(y))
+    if _are_lists_of_strings(y):  # as below, in less time and memory
+        classes = np.array(sorted({*chain.from_iterable(y)}))
+        number = {name: k for k, name in enumerate(classes.tolist())}
+        flat = map(number.__getitem__, chain.from_iterable(y))
+        codes = np.fromiter(flat, np.int64)
+    else:
+        classes, codes = encode(join_sequences(y))
     ends = np.cumsum([len(labels) for labels in y])[:-1]
     return classes, np.split(codes, ends)
