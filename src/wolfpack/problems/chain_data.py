@@ -140,7 +140,7 @@ def choose_lanes(n_labels: int) -> int:
 
 def unpack_weights(shared: np.ndarray, n_features: int, n_labels: int) -> ChainWeights:
     """Cut the table v into its parts."""
-    table = np.ascontiguousarray(shared[:, :n_labels].T)
+    table = np.ascontiguousarray(shared[:, :n_labels].T, np.float64)
     return ChainWeights(
         features=table[:, :n_features],
         bias=table[:, n_features],

@@ -115,7 +115,7 @@ def make_problem(data: chain.Chains, vectors: bool) -> Problem:
     problem = dataclasses.replace(
         problem,
         work=lambda: chain.make_work(data)._replace(**none),
-        finish=lambda shared: np.ascontiguousarray(shared[:, :n_labels].T),
+        finish=lambda shared: np.ascontiguousarray(shared[:, :n_labels].T, np.float64),
         name="multiclass_svm",
     )
     if vectors:
