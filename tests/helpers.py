@@ -84,15 +84,16 @@ def phi(x, labels, n_labels):
     return table.ravel()
 
 
-def dense_chain(X, y, alpha, n_labels, normalize=True, weight=None):
+def dense_chain(X, y, alpha, n_labels, normalize=True, weight=None, costs=None):
     """The dual with one variable a labelling of a sequence."""
+    costs = 1.0 - np.eye(n_labels) if costs is None else np.asarray(costs)
     weight = np.ones(len(X)) if weight is None else np.asarray(weight, float)
     A, c = [], []
     for x, truth, share in zip(X, y, weight / weight.sum(), strict=True):
         all_labels = np.array(labelings(n_labels, len(truth)))
         right = phi(x, truth, n_labels)
         psi = np.stack([right - phi(x, labels, n_labels) for labels in all_labels], 1)
-        loss = (all_labels != truth).sum(1) / (len(truth) if normalize else 1.0)
+        loss = costs[truth, all_labels].sum(1) / (len(truth) if normalize else 1.0)
         A.append(share / alpha * psi)
         c.append(-share * loss)
     size = len(A[0])

@@ -24,6 +24,7 @@ def make_data(n_labels=3, n_features=3, seed=0):
 
 def fitted(X, y, **params):
     options = {"alpha": 0.5, "tol": 1e-3, "max_iter": 100_000, "random_state": 0}
+    options["normalize"] = True  # "auto" would take sparse X for text
     return ChainSSVM(**{**options, **params}).fit(X, y)
 
 

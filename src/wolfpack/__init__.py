@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from wolfpack.estimators.path import alpha_path
     from wolfpack.estimators.signals import GroupFusedLasso
     from wolfpack.estimators.structured import ChainSSVM
+    from wolfpack.estimators.vectorizer import SequenceVectorizer
     from wolfpack.estimators.warmup import warmup
 
 __version__ = "0.1.0"
@@ -57,6 +58,7 @@ __all__ = [
     "ProblemError",
     "Ray",
     "Result",
+    "SequenceVectorizer",
     "Serial",
     "State",
     "StateError",
@@ -96,6 +98,7 @@ _LAZY = {
     "GroupFusedLasso": "estimators.signals",
     "MulticlassSVM": "estimators.multiclass",
     "MultilabelSVM": "estimators.multilabel",
+    "SequenceVectorizer": "estimators.vectorizer",
     "alpha_path": "estimators.path",
     "fused_lasso_path": "change_points.path",
     "suggest_batch_size": "advice",

@@ -9,7 +9,7 @@ so a step adds Q_(k-1) d_k to `average` where d_k is not zero, and nothing elsew
 """
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -128,18 +128,22 @@ class State:
         """Go on from `start`, whose arrays are copied and stay as they are.
 
         The same problem goes on bit for bit. Another problem with the same blocks (a
-        new regularisation, say) takes the point x over and starts its count anew.
+        new regularisation, say) takes the point x over and starts its count anew;
+        blocks that were appended begin at their own start.
         """
         if not isinstance(start, State):
             given = type(start).__name__
             raise StateError(f"start must be a wolfpack.State, but is a {given}.")
         store = problem.store
-        if not _same_blocks(problem, start):
+        n_old = _count_blocks(problem, start)
+        if n_old is None:
             raise StateError(
                 f"start has the blocks of another problem: {_describe(start)}, while "
                 f"{problem.name} has {problem.n_blocks} blocks."
             )
         packed = store.pack(start.blocks)
+        if n_old < problem.n_blocks:
+            packed = store.append(packed, problem.start, problem.offsets)
         blocks = store.unpack(packed, problem.offsets, options.batch_size)
         same = start.fingerprint == problem.fingerprint
         wrong = point_fault(problem, blocks, start.from_file, same)
@@ -175,6 +179,23 @@ class State:
             state.shared[...] = _image(problem, blocks)
             state.forget_gaps()
         return state
+
+    def drawn_back(self, problem: Problem, ratio: float) -> "State":
+        """Return this state at start + ratio (x - start); v is as it was, and stale.
+
+        In a structural SVM v is A x / ridge, and A maps the start to 0. So where the
+        ridge falls by `ratio`, the new x has the old v, which is nearer to the optimum
+        than the v that the old x has there.
+        """
+        n = _count_blocks(problem, self)
+        if n is None:  # `resume` refuses it
+            return self
+        store, offsets, size = problem.store, self.offsets, n
+        if offsets is not None:
+            size = int(offsets[-1])
+        packed = store.pack(self.blocks)
+        packed = store.draw_back(packed, problem.start[:size], offsets, ratio)
+        return replace(self, blocks=store.unpack(packed, offsets, 1))
 
     def _settle(self, problem: Problem) -> None:
         """Rebuild v, and the sampler's tree, where they do not fit x and the gaps.
@@ -258,17 +279,21 @@ def _average(shared: np.ndarray, averaging: bool) -> np.ndarray:
     return np.zeros(shared.shape if averaging else (0, *shared.shape[1:]))
 
 
-def _same_blocks(problem: Problem, state: State) -> bool:
+def _count_blocks(problem: Problem, state: State) -> int | None:
+    """Return how many first blocks of the problem a state has; None: it has others."""
     if (problem.offsets is None) != (state.offsets is None):
-        return False
+        return None
     if problem.shared.shape != state.shared.shape:
-        return False
+        return None
     entries = state.blocks.points if state.offsets is None else state.blocks.atoms
     if problem.start.dtype != entries.dtype:
-        return False
-    if problem.offsets is None:
-        return problem.start.shape == entries.shape
-    return np.array_equal(problem.offsets, np.asarray(state.offsets))
+        return None
+    if problem.offsets is None or state.offsets is None:
+        n, fits = len(entries), problem.start.shape[1:] == entries.shape[1:]
+    else:
+        n, known = len(state.offsets) - 1, np.asarray(state.offsets)
+        fits = np.array_equal(problem.offsets[: n + 1], known)
+    return n if fits and n <= problem.n_blocks else None
 
 
 def _image(problem: Problem, blocks: Any) -> np.ndarray:

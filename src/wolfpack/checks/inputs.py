@@ -40,9 +40,10 @@ def refuse_features(values: np.ndarray, name: Callable[[int], str]) -> None:
 
     `name(k)` says whose feature the k-th of the values is.
     """
-    bad = np.flatnonzero(~(np.abs(values) <= LARGEST_FEATURE))
-    if not bad.size:
+    # The extremes are NaN where one value is; they need no memory, unlike |values|.
+    if not values.size or max(values.max(), -values.min()) <= LARGEST_FEATURE:
         return
+    bad = np.flatnonzero(~(np.abs(values) <= LARGEST_FEATURE))
     one = values[bad[0]]
     if not np.isfinite(one):
         raise ValueError(

@@ -238,7 +238,7 @@ class ChainJob(Job):
     def problem(self, alpha: float | None) -> Problem:
         """Return what `fit` solves."""
         alpha = ChainSSVM().alpha if alpha is None else alpha
-        return chain_ssvm(self.train.X, self.train.y, alpha)
+        return chain_ssvm(self.train.X, self.train.y, alpha, normalize="auto")
 
     def fit(
         self, options: dict[str, Any], as_json: bool, quiet: bool, engine: Any = None

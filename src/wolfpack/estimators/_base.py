@@ -44,7 +44,9 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
     callback: Callable[[Event], bool | None] | None
     verbose: int
     _caution = ""  # what else an unfinished fit means
+    _more = ""  # what else a warm start may change
     result_: Result
+    _ridge = 0.0  # of the problem that `fit` solved last
 
     def _solve(
         self,
@@ -62,6 +64,8 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         max_iter, rng = self._limit("max_iter"), self._generator()
         averaging, engine = self._flag("averaging"), self._choose_engine()
         start = self._last_state()
+        if start is not None and 0 < problem.ridge < self._ridge:
+            start = start.drawn_back(problem, problem.ridge / self._ridge)
         self._check_callback()
         done = 0.0 if start is None else self._epochs_in(start, problem)
         context = self._init_callback_context(max_subtasks=math.ceil(max_iter))
@@ -92,6 +96,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
                 "Set warm_start=False to start anew."
             ) from error
         self._learn(result, describe)
+        self._ridge = problem.ridge
         context.call_on_fit_task_end(**about, reconstruction_attributes={})
         if result.status is Status.INTERRUPTED:  # so that a search over fits stops too
             raise KeyboardInterrupt("fit was interrupted; what it had learnt is kept.")
@@ -129,7 +134,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
             f"{type(self).__name__} has no partial_fit: its certificate covers all "
             "examples, and a part of them would not tell how good the weights are for "
             "the rest. Fit all of them; to go on from the last fit, with a new alpha "
-            "or a smaller tol, set warm_start=True."
+            f"or a smaller tol{self._more}, set warm_start=True."
         )
 
     def _last_state(self) -> State | None:

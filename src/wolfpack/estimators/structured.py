@@ -1,41 +1,42 @@
 """Structured prediction: the chain structural SVM as an estimator."""
 
 import functools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.class_weight import compute_class_weight
 
-from wolfpack.checks.inputs import kinds_of, shares
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
-from wolfpack.notice import compiling
+from wolfpack.estimators._labelling import ChainLabelling
 from wolfpack.problems import chain
-from wolfpack.problems._sequences import (
-    encode_sequences,
-    join_sequences,
-    pack_features,
-)
+from wolfpack.problems._sequences import encode_sequences, is_sparse
 from wolfpack.result import Event
 
-MOST_SCORE = 1e29  # padding labels score -1e30, and must never be the best
 
-
-class ChainSSVM(DualEstimator):
+class ChainSSVM(ChainLabelling, DualEstimator):
     """Label sequences with a linear-chain structural SVM.
 
     Minimises alpha/2 |w|^2 + mean over sequences of the structured hinge loss, with
-    the Hamming distance between labellings as the loss.
+    the Hamming distance between labellings as the loss, unless `loss` says otherwise.
 
     Parameters
     ----------
     alpha : float
         Regularisation, lambda in the paper; C = 1 / (alpha n). Smaller fits closer
         and takes longer.
-    normalize : bool
-        Whether the loss of a sequence is divided by its length.
+    normalize : bool or "auto"
+        Whether the loss of a sequence is divided by its length. Then each sequence
+        counts as much as any other, else each position, which is what chunk F1 and
+        accuracy count, and what text needs. "auto": not where X is sparse, as text is.
+        Without it losses are larger, by the length of a sequence.
+    loss : array (K, K), optional
+        What a position costs, by its right label (row) and the given one (column), both
+        in the order of `classes_`. Default: 1 for every wrong label.
+    class_weight : dict, "balanced" or None
+        Multiplies what a position costs by the weight of its right label: the margin
+        that it asks for. "balanced" weighs labels by one over how often they occur.
     batch_size : int, "auto" or None
         Sequences per update, tau in the paper. "auto" and None: 1 with one thread, and
         what is measured to be best with more.
@@ -50,14 +51,15 @@ class ChainSSVM(DualEstimator):
         `wolfpack.solve`. "auto": where step="line" or "exact", without averaging, and
         not with `Delayed`.
     tol : float
-        Stop at this duality gap, relative to the objective at w = 0 (which is 1 with
-        normalize=True).
+        Stop at this duality gap, relative to the objective at w = 0: the mean of the
+        largest losses (which is 1 with normalize=True and the Hamming loss).
     max_iter : int
         The most passes over the data.
     max_seconds : float, optional
         The most time.
     warm_start : bool
-        Go on from the last `fit` instead of starting anew.
+        Go on from the last `fit` instead of starting anew. Other parameters, and new
+        sequences after those of the last `fit`, may be given then.
     n_jobs : int, optional
         Threads: -1 is all cores, None is 1 unless a joblib context says more. Each
         holds a few copies of the weights. With more than one, averaging and
@@ -95,6 +97,8 @@ class ChainSSVM(DualEstimator):
         What `wolfpack.solve` returned: also workers, delays and traffic. Its `state` is
         None unless warm_start=True, because it would multiply the size of a pickle.
     n_features_in_ : int
+    normalize_, losses_, takes_lists_
+        What `normalize`, `loss` and `class_weight` came to, and whether `y` held lists.
 
     Examples
     --------
@@ -105,19 +109,15 @@ class ChainSSVM(DualEstimator):
     True
     """
 
-    classes_: np.ndarray
-    coef_: np.ndarray
-    intercept_: np.ndarray
-    first_: np.ndarray
-    last_: np.ndarray
-    transitions_: np.ndarray
-    n_features_in_: int
+    _more = ", or with more sequences after the old ones"
 
     def __init__(
         self,
         *,
         alpha: float = 0.01,
-        normalize: bool = True,
+        normalize: bool | Literal["auto"] = "auto",
+        loss: Any = None,
+        class_weight: Any = None,
         batch_size: int | Literal["auto"] | None = None,
         step: Literal["line", "open-loop"] | float = "line",
         sampling: Literal["gap", "permutation", "uniform", "cyclic"] = "gap",
@@ -135,6 +135,8 @@ class ChainSSVM(DualEstimator):
     ) -> None:
         self.alpha = alpha
         self.normalize = normalize
+        self.loss = loss
+        self.class_weight = class_weight
         self.batch_size = batch_size
         self.step = step
         self.sampling = sampling
@@ -159,8 +161,9 @@ class ChainSSVM(DualEstimator):
         Parameters
         ----------
         X : list of (T_i, p) arrays or sparse matrices
-            The features of each position of each sequence.
-        y : list of (T_i,) arrays
+            The features of each position of each sequence. Dicts and strings go
+            through a `SequenceVectorizer` first.
+        y : list of (T_i,) arrays or lists
             The label of each position: numbers or strings.
         sample_weight : array of n, optional
             A weight of 2 counts as the sequence twice; only ratios matter.
@@ -177,89 +180,46 @@ class ChainSSVM(DualEstimator):
                 f"warm_start needs the labels of the first fit, {self.classes_}, "
                 f"but y has {classes}; set warm_start=False to start anew."
             )
+        learnt = {
+            "classes_": classes,
+            "takes_lists_": isinstance(y[0], list),
+            "normalize_": self._normalizes(X),
+            "losses_": self._weigh_losses(classes, codes),
+        }
         problem = chain.chain_ssvm(
             X,
             codes,
             self._limit("alpha"),
             n_labels=len(classes),
-            normalize=self._flag("normalize"),
+            normalize=learnt["normalize_"],
+            loss=learnt["losses_"],
             sample_weight=sample_weight,
         )
-        describe = functools.partial(_attributes, classes)
+        describe = functools.partial(_attributes, learnt)
         self._solve(problem, describe, X, y, sample_weight)
         return self
 
-    def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
-        """Return the best labelling of each sequence."""
-        data, shared, kernels, begin = self._ready(X)
-        labels = np.zeros(begin[-1], data.labels.dtype)
-        work = chain.make_work(data)
-        with compiling(f"predictions with {data.n_labels} labels"):
-            kernels.decode(data, shared, 0, len(begin) - 1, labels, work)
-        return np.split(self.classes_[labels], begin[1:-1])
-
-    def decision_function(self, X: Sequence[Any]) -> list[np.ndarray]:
-        """Return, per position and label, the best score of a labelling with it.
-
-        The largest in a row is the score of the best labelling (the max-marginal);
-        differences say how much worse another label would be.
-        """
-        data, shared, kernels, begin = self._ready(X)
-        scores = np.zeros((begin[-1], data.n_labels))
-        work = chain.make_work(data)
-        with compiling(f"predictions with {data.n_labels} labels"):
-            kernels.max_marginals(data, shared, 0, len(begin) - 1, scores, work)
-        return np.split(scores, begin[1:-1])
-
-    def score(
-        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None
-    ) -> float:
-        """Return the share of positions that are labelled right.
-
-        A label that `fit` never saw counts as an error, with a warning.
-        """
-        predicted = self.predict(X)
-        if len(y) != len(predicted):
-            raise ValueError(f"X has {len(predicted)} sequences and y has {len(y)}.")
-        labels = join_sequences(y)
-        given, known = kinds_of(labels), kinds_of(self.classes_)
-        if given != known:
+    def _normalizes(self, X: Sequence[Any]) -> bool:
+        if isinstance(self.normalize, str) and self.normalize == "auto":
+            return not is_sparse(X)
+        if not isinstance(self.normalize, bool | np.bool_):
             raise ValueError(
-                f"y holds {' and '.join(given)}, but fit saw {' and '.join(known)}."
+                f"normalize must be True, False or 'auto', but is {self.normalize!r}."
             )
-        unseen = np.setdiff1d(labels, self.classes_)
-        if unseen.size:
-            warnings.warn(
-                f"y holds labels that fit never saw, {unseen.tolist()}; they count as "
-                "errors.",
-                UserWarning,
-                stacklevel=2,
-            )
-        lengths = [len(labels) for labels in predicted]
-        for i, labels in enumerate(y):
-            if len(labels) != lengths[i]:
-                raise ValueError(
-                    f"X[{i}] has {lengths[i]} positions and y[{i}] has {len(labels)}."
-                )
-        right = [(a == np.asarray(b)).sum() for a, b in zip(predicted, y, strict=True)]
-        weights = shares(sample_weight, len(lengths))
-        return float(weights @ right / (weights @ lengths))
+        return bool(self.normalize)
 
-    def _ready(self, X: Sequence[Any]):
-        check_is_fitted(self)
-        begin, matrix = pack_features(X)
-        if matrix.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {matrix.shape[1]} features, but ChainSSVM was fitted with "
-                f"{self.n_features_in_}."
-            )
-        data = chain.layout(begin, matrix, len(self.classes_))
-        kernels = chain.kernels_for(data)
-        weights = chain.ChainWeights(
-            self.coef_, self.intercept_, self.first_, self.last_, self.transitions_
-        )
-        _refuse_overflow(weights, matrix, begin)
-        return data, chain.pack_weights(weights, data.width), kernels, begin
+    def _weigh_losses(
+        self, classes: np.ndarray, codes: list[np.ndarray]
+    ) -> np.ndarray | None:
+        """Return the matrix of losses, its rows multiplied by the class weights."""
+        size = len(classes)
+        if self.class_weight is None:
+            return None if self.loss is None else np.asarray(self.loss)
+        loss = 1.0 - np.eye(size) if self.loss is None else np.asarray(self.loss)
+        labels = classes[np.concatenate(codes)]
+        weight = compute_class_weight(self.class_weight, classes=classes, y=labels)
+        # `chain_ssvm` refuses a matrix of another shape.
+        return loss * weight[:, None] if loss.shape == (size, size) else loss
 
     def __sklearn_tags__(self):
         """Say that X is a list of sequences, dense or sparse."""
@@ -270,22 +230,9 @@ class ChainSSVM(DualEstimator):
         return tags
 
 
-def _refuse_overflow(weights: chain.ChainWeights, matrix: Any, begin: Any) -> None:
-    """Refuse scores that are no numbers in float32: any labelling would seem best."""
-    largest = float(max(np.abs(part).max() for part in weights))
-    with np.errstate(over="ignore"):
-        features = float(abs(matrix).sum(axis=1).max())
-    most = largest * (features + 4.0) * float(np.diff(begin).max())
-    if not most < MOST_SCORE:
-        raise ValueError(
-            f"scores may reach {most:.1g}, and must stay below {MOST_SCORE:g}; the "
-            f"largest weight is {largest:.1g}: scale X, or fit again."
-        )
-
-
-def _attributes(classes: np.ndarray, weights: chain.ChainWeights) -> dict[str, Any]:
+def _attributes(learnt: dict[str, Any], weights: chain.ChainWeights) -> dict[str, Any]:
     return {
-        "classes_": classes,
+        **learnt,
         "coef_": weights.features,
         "intercept_": weights.bias,
         "first_": weights.first,

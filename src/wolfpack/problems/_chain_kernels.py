@@ -5,8 +5,8 @@ With q the share of the sample and lambda the regularisation, the atom y of bloc
     A_i y = (q / lambda) psi_i(y),  psi_i(y) = phi(x_i, y_i) - phi(x_i, y)
     <y, grad_i f> = q (<w, psi_i(y)> - loss_i(y))
 
-The layout of v, and LANES, WIDTH, UNIT and COPIED, are those of `_viterbi`; the fused
-step is in `_chain_step`.
+The layout of v, and LANES, WIDTH and the other constants, are those of `_viterbi`; the
+fused step is in `_chain_step`.
 """
 
 import numpy as np
@@ -21,10 +21,12 @@ from wolfpack.kernels.simd import (
     total,
 )
 from wolfpack.problems._viterbi import (
+    COSTS,
     LANES,
     UNIT,
     columns,
     find_steps,
+    shift,
     unaries,
     viterbi,
 )
@@ -49,6 +51,14 @@ def oracle(data, shared, i, atom, work):
     return -data.share[i] * (np.float64(highest) - np.float64(truth))
 
 
+@entry
+def hinges(data, shared, out, atom, work):
+    """Write the hinge loss of each sequence: max over y of loss(y) - <w, psi(y)>."""
+    for i in range(out.size):
+        labels = atom[: data.begin[i + 1] - data.begin[i]]
+        out[i] = -oracle(data, shared, i, labels, work) / data.share[i]
+
+
 @jit
 def score(data, shared, i, atom):
     """Return q (<w, psi(y)> - loss(y))."""
@@ -59,9 +69,10 @@ def score(data, shared, i, atom):
     for t in range(data.begin[i + 1] - first):
         old, new = labels[first + t], atom[t]
         if old != new:
-            result -= data.cost[i]
+            result -= data.cost[i] * (data.losses[old, new] if COSTS else 1.0)
+            at = shift(data, first + t)
             for f in range(feature_begin[first + t], feature_begin[first + t + 1]):
-                row = features[f]
+                row = features[f + at]
                 value = 1.0 if UNIT else np.float64(values[f])
                 result += value * (flat[row + old] - np.float64(flat[row + new]))
         if t > 0 and (old != new or labels[first + t - 1] != atom[t - 1]):
@@ -78,13 +89,14 @@ def add(data, i, atom, scale, out):
     feature_begin, values = data.feature_begin, data.values
     flat = out.reshape(out.size)
     step = scale * data.share[i] / data.alpha
-    wrong = 0
+    wrong = 0.0
     for t in range(data.begin[i + 1] - first):
         old, new = labels[first + t], atom[t]
         if old != new:
-            wrong += 1
+            wrong += data.losses[old, new] if COSTS else 1.0
+            at = shift(data, first + t)
             for f in range(feature_begin[first + t], feature_begin[first + t + 1]):
-                row = features[f]
+                row = features[f + at]
                 value = step if UNIT else step * values[f]
                 flat[row + old] += value
                 flat[row + new] -= value
@@ -129,27 +141,28 @@ def contains(data, i, atom):
 
 
 @entry
-def gram_matrices(begin, feature_begin, features, values, gram_begin, gram):
+def gram_matrices(data, gram_begin, gram):
     """Fill the inner products of the features of every two positions of a sequence.
 
     Features are sorted within a position, so two lists are merged.
     """
-    unit = values.size == 0
+    begin, feature_begin = data.begin, data.feature_begin
+    features, values = data.features, data.values
     for i in range(begin.size - 1):
         length = begin[i + 1] - begin[i]
         for t in range(length):
             for u in range(t + 1):
                 f, f_end = feature_begin[begin[i] + t], feature_begin[begin[i] + t + 1]
                 h, h_end = feature_begin[begin[i] + u], feature_begin[begin[i] + u + 1]
+                at_f, at_h = shift(data, begin[i] + t), shift(data, begin[i] + u)
                 inner = 0.0
                 while f < f_end and h < h_end:
-                    if features[f] < features[h]:
+                    if features[f + at_f] < features[h + at_h]:
                         f += 1
-                    elif features[f] > features[h]:
+                    elif features[f + at_f] > features[h + at_h]:
                         h += 1
                     else:
-                        inner += 1.0 if unit else values[f] * values[h]
+                        inner += 1.0 if UNIT else values[f] * values[h]
                         f += 1
                         h += 1
-                gram[gram_begin[i] + t * length + u] = inner
-                gram[gram_begin[i] + u * length + t] = inner
+                gram[gram_begin[i] + t * (t + 1) // 2 + u] = inner

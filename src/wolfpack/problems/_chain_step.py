@@ -6,7 +6,7 @@ x_(i) agree with s, and only the others are kept. `prepare` finds them, `spread`
 them to v or to another array, `curvature` is the square of what they add to v, and
 `touched` lists the rows of v that they reach.
 
-The layout of v, and LANES, WIDTH, UNIT and COPIED, are those of `_viterbi`.
+The layout of v, and LANES, WIDTH and the other constants, are those of `_viterbi`.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ from wolfpack.kernels.simd import (
     total,
     word,
 )
-from wolfpack.problems._viterbi import LANES, UNIT, columns, find_steps
+from wolfpack.problems._viterbi import COSTS, LANES, UNIT, columns, find_steps, shift
 
 PER_WORD = 8  # labels in eight bytes
 LABEL_BITS = np.uint64(255)  # the bits of the first of these labels
@@ -128,16 +128,22 @@ def spread(data, blocks, i, atom, scale, out, work):
     for j in range(work.counts[0]):
         t = changed[j]
         begin, end = feature_begin[first + t], feature_begin[first + t + 1]
-        right += marginals[t * width + labels[first + t]]
+        label = np.int64(labels[first + t])
+        if COSTS:
+            for k in range(data.n_labels):
+                right -= data.losses[label, k] * marginals[t * width + k]
+        else:
+            right += marginals[t * width + label]
+        at = shift(data, first + t)
         for c in range(0, width, LANES):
             row = load(marginals, t * width + c, LANES)
             row = times(fill(np.float32(step), LANES), row)
             for f in range(begin, end):
                 if UNIT:
-                    accumulate(out, features[f] + c, row)
+                    accumulate(out, features[f + at] + c, row)
                 else:
                     scaled = times(fill(values[f], LANES), row)
-                    accumulate(out, features[f] + c, scaled)
+                    accumulate(out, features[f + at] + c, scaled)
     for k in range(work.counts[1]):
         at = work.pair_rows[k] * width
         for c in range(0, width, LANES):
@@ -151,7 +157,6 @@ def spread(data, blocks, i, atom, scale, out, work):
 def curvature(data, blocks, i, atom, work):
     """Return lambda |A_i (s - x_(i))|^2, by inner products of positions."""
     width = columns(data)
-    length = data.begin[i + 1] - data.begin[i]
     marginals, changed, pairs = work.marginals, work.changed, work.pairs
     gram = data.gram
     square = fill(np.float32(0.0), LANES)
@@ -159,7 +164,7 @@ def curvature(data, blocks, i, atom, work):
         for j in range(work.counts[0]):
             t = changed[j]
             row = load(marginals, t * width + c, LANES)
-            at = data.gram_begin[i] + t * length
+            at = data.gram_begin[i] + t * (t + 1) // 2
             own = fill(gram[at + t], LANES)
             square = multiply_add(times(own, row), row, square)
             for m in range(j):
@@ -180,8 +185,9 @@ def touched(data, i, rows, work):
     first, count = data.begin[i], 0
     for j in range(work.counts[0]):
         t = first + work.changed[j]
+        at = shift(data, t)
         for f in range(feature_begin[t], feature_begin[t + 1]):
-            rows[count] = features[f] // columns(data)
+            rows[count] = features[f + at] // columns(data)
             count += 1
     for k in range(work.counts[1]):
         rows[count] = data.first_transition + work.pair_rows[k]

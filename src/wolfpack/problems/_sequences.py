@@ -1,16 +1,67 @@
 """Lists of sequences as flat arrays, and a sentence for each that does not fit."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from wolfpack.checks.inputs import encode, join_labels, refuse_features
+from wolfpack.problems.packed import PackedSequences
+
+# Positions without a zero share one list of columns where that saves this many numbers.
+SHARED_FROM = 2**22
+CHUNK = 512  # sequences that are unpacked at a time
 
 
-def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:
-    """Stack the sequences; return where each begins, and all positions' features."""
+class Positions(NamedTuple):
+    """The features of all positions, a bias, and one more for a first and last one.
+
+    Features are numbered from 0, then come bias, first and last. Position t has the
+    values from feature_begin[t] to feature_begin[t + 1]. Their features begin at
+    index_begin[t], or at feature_begin[t] too where `index_begin` is empty.
+    """
+
+    begin: np.ndarray  # first position of each sequence, and the end
+    n_features: int
+    feature_begin: np.ndarray
+    index_begin: np.ndarray
+    features: np.ndarray
+    values: np.ndarray  # empty if all are 1
+
+
+def pack_features(X: Sequence[Any]) -> Positions:
+    """Lay the features of all positions of all sequences one after the other."""
+    if isinstance(X, PackedSequences):
+        begin, n_features, room = X.begin, X.n_features, len(X.indices)
+        rows, parts = None, (X.rows(a, b) for a, b in _ranges(len(X)))
+    else:
+        rows = _check_rows(X)
+        begin = np.concatenate([[0], np.cumsum([x.shape[0] for x in rows])])
+        n_features = rows[0].shape[1]
+        room = sum(x.nnz if sp.issparse(x) else x.size for x in rows)
+        parts = (_stack(rows[a:b]) for a, b in _ranges(len(rows)))
+    share = rows is not None and _mostly_full(rows)
+    room += int(begin[-1]) + 2 * (len(begin) - 1)
+    packed = _fill(begin, n_features, room, parts, share)
+
+    def name(k: int) -> str:
+        position = np.searchsorted(packed.feature_begin, k, "right") - 1
+        return f"X[{np.searchsorted(begin, position, 'right') - 1}]"
+
+    refuse_features(packed.values, name)
+    return packed
+
+
+def is_sparse(X: Sequence[Any]) -> bool:
+    """Return whether sequences were given as sparse matrices, as text is."""
+    if isinstance(X, PackedSequences):
+        return True
+    return isinstance(X, Iterable) and any(sp.issparse(x) for x in X)
+
+
+def _check_rows(X: Sequence[Any]) -> list[Any]:
     if sp.issparse(X) or not hasattr(X, "__len__"):
         raise ValueError(
             "X must be a list of (T_i, p) arrays, one a sequence, not a "
@@ -26,26 +77,17 @@ def pack_features(X: Sequence[Any]) -> tuple[np.ndarray, Any]:
                 f"X[{i}] has {rows[i].shape[1]} features, X[0] has {rows[0].shape[1]}; "
                 "every sequence must have the same number of columns."
             )
-    begin = np.concatenate([[0], np.cumsum([x.shape[0] for x in rows])])
-    if any(sp.issparse(x) for x in rows):
-        with np.errstate(over="ignore"):
-            matrix = sp.csr_matrix(sp.vstack(rows, format="csr", dtype=np.float32))
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-    else:
-        matrix = _sparse(rows)
-
-    def name(k: int) -> str:
-        position = np.searchsorted(matrix.indptr, k, "right") - 1
-        return f"X[{np.searchsorted(begin, position, 'right') - 1}]"
-
-    refuse_features(matrix.data, name)
-    return begin, matrix
+    return rows
 
 
 def _positions(x: Any, i: int) -> Any:
     if sp.issparse(x):
         matrix = x
+    elif not isinstance(x, np.ndarray) and is_named(x):
+        raise ValueError(
+            f"X[{i}] holds dicts or strings; put a SequenceVectorizer before: "
+            "make_pipeline(SequenceVectorizer(), ChainSSVM())."
+        )
     else:
         try:
             matrix = np.asarray(x)
@@ -63,17 +105,77 @@ def _positions(x: Any, i: int) -> Any:
     return matrix
 
 
-def _sparse(rows: list[np.ndarray]) -> Any:
-    """Make one CSR matrix without ever holding all positions as dense floats."""
+def is_named(x: Any) -> bool:
+    """Return whether positions are dicts, strings or lists of strings."""
+    first = next(iter(x), None) if isinstance(x, Iterable) else None
+    if isinstance(first, list | tuple | set | frozenset):
+        first = next(iter(first), None)
+    return isinstance(first, Mapping | str)
+
+
+def _ranges(n: int) -> Iterator[tuple[int, int]]:
+    return ((a, min(a + CHUNK, n)) for a in range(0, n, CHUNK))
+
+
+def _stack(rows: list[Any]) -> Any:
+    """Make one CSR matrix, without zeros, of some sequences."""
     with np.errstate(over="ignore"):  # `pack_features` names the sequence
-        kept = (x.astype(np.float32, copy=False) for x in _batches(rows))
-        parts = [sp.csr_matrix(x) for x in kept]
-    return sp.csr_matrix(sp.vstack(parts, format="csr"))
+        if any(sp.issparse(x) for x in rows):
+            matrix = sp.csr_matrix(sp.vstack(rows, format="csr", dtype=np.float32))
+            matrix.sum_duplicates()
+            matrix.eliminate_zeros()
+            return matrix
+        return sp.csr_matrix(np.concatenate(rows).astype(np.float32, copy=False))
 
 
-def _batches(rows: list[np.ndarray], size: int = 512) -> Iterator[np.ndarray]:
-    for k in range(0, len(rows), size):
-        yield np.concatenate(rows[k : k + size])
+def _mostly_full(rows: list[Any]) -> bool:
+    """Return whether most positions are dense and have no zero, and they are many."""
+    if any(sp.issparse(x) for x in rows) or sum(x.size for x in rows) < SHARED_FROM:
+        return False
+    full = sum(int((x != 0).all(axis=1).sum()) for x in rows)
+    return 2 * full > sum(len(x) for x in rows)
+
+
+def _fill(
+    begin: np.ndarray, n_features: int, room: int, parts: Iterator[Any], share: bool
+) -> Positions:
+    """Write the matrices of `parts` one after the other, with bias, first and last.
+
+    `room` is more than they need; memory that is never written to costs nothing.
+    """
+    every = np.arange(n_features + 3, dtype=np.int32)
+    shared = np.concatenate([every, np.delete(every, -2)]) if share else every[:0]
+    features, values = np.empty(room, np.int32), np.empty(room, np.float32)
+    features[: len(shared)] = shared
+    feature_begin = np.zeros(begin[-1] + 1, np.int64)
+    index_begin = np.zeros(begin[-1] if share else 0, np.int64)
+    at, index_at, value_at, unit = 0, len(shared), 0, True
+    is_first, is_last = np.zeros((2, begin[-1]), bool)
+    is_first[begin[:-1]] = is_last[begin[1:] - 1] = True
+    for part in parts:
+        here = slice(at, at + part.shape[0])
+        ends = np.column_stack([np.ones(part.shape[0]), is_first[here], is_last[here]])
+        part = sp.csr_matrix(sp.hstack([part, sp.csr_matrix(ends, dtype=np.float32)]))
+        part.sort_indices()
+        counts, columns = np.diff(part.indptr), part.indices
+        if share:
+            full = counts == n_features + ends.sum(axis=1)
+            columns = columns[np.repeat(~full, counts)]
+            own = np.where(full, 0, counts)
+            index_begin[here] = index_at + np.cumsum(own) - own
+            only_last = ends[:, 2] > ends[:, 1]
+            index_begin[here][full] = np.where(only_last, n_features + 3, 0)[full]
+        features[index_at : index_at + len(columns)] = columns
+        if unit and not (part.data == 1).all():
+            unit, values[:value_at] = False, 1
+        if not unit:
+            values[value_at : value_at + len(part.data)] = part.data
+        feature_begin[at + 1 : here.stop + 1] = value_at + np.cumsum(counts)
+        at, index_at = here.stop, index_at + len(columns)
+        value_at += len(part.data)
+    features.resize(index_at, refcheck=False)
+    values.resize(0 if unit else value_at, refcheck=False)
+    return Positions(begin, n_features, feature_begin, index_begin, features, values)
 
 
 def pack_labels(y: Sequence[Any], begin: np.ndarray) -> np.ndarray:
@@ -103,17 +205,31 @@ def join_sequences(y: Sequence[Any]) -> np.ndarray:
         )
     if len(y) == 0:
         raise ValueError("y is empty: at least one sequence is needed.")
-    arrays = [np.asarray(labels) for labels in y]
-    for i, labels in enumerate(arrays):
-        if labels.ndim != 1 or labels.size == 0:
+    for i, labels in enumerate(y):
+        shape = np.shape(labels)
+        if len(shape) != 1 or shape[0] == 0:
             raise ValueError(
-                f"y[{i}] must be one label a position, but has shape {labels.shape}."
+                f"y[{i}] must be one label a position, but has shape {shape}."
             )
     return join_labels(y)
 
 
+def _are_lists_of_strings(y: Any) -> bool:
+    if not isinstance(y, list | tuple):
+        return False
+    if not all(type(labels) is list and labels for labels in y):
+        return False
+    return set(map(type, chain.from_iterable(y))) == {str}
+
+
 def encode_sequences(y: Sequence[Any]) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the sorted labels, and y as numbers 0 ... K - 1."""
-    classes, codes = encode(join_sequences(y))
+    if _are_lists_of_strings(y):  # as below, in less time and memory
+        classes = np.array(sorted({*chain.from_iterable(y)}))
+        number = {name: k for k, name in enumerate(classes.tolist())}
+        flat = map(number.__getitem__, chain.from_iterable(y))
+        codes = np.fromiter(flat, np.int64)
+    else:
+        classes, codes = encode(join_sequences(y))
     ends = np.cumsum([len(labels) for labels in y])[:-1]
     return classes, np.split(codes, ends)

@@ -20,11 +20,13 @@ from wolfpack.kernels.simd import (
     store,
 )
 
-# `chain.kernels_for` replaces these four by those of the problem.
+# `chain.kernels_for` replaces these by those of the problem.
 LANES = 32  # labels in one vector
 WIDTH = 0  # columns of v, if there are at most 64; else 0, and `data.width` is read
 UNIT = False  # whether every feature is 1
 COPIED = False  # whether the oracle copies the transitions before it reads them
+SHARED = False  # whether positions share lists of features
+COSTS = False  # whether a wrong label costs what `data.losses` says, else 1
 
 LOWEST = np.float32(-1e30)  # the score of a padding label
 
@@ -33,6 +35,12 @@ LOWEST = np.float32(-1e30)  # the score of a padding label
 def columns(data):
     """Return the number of columns of v: a constant where that makes code faster."""
     return WIDTH if WIDTH > 0 else data.width
+
+
+@jit
+def shift(data, t):
+    """Return how far the features of position t are from its values."""
+    return data.index_begin[t] - data.feature_begin[t] if SHARED else 0
 
 
 @jit
@@ -45,36 +53,42 @@ def unaries(data, shared, i, work):
     first = data.begin[i]
     for t in range(data.begin[i + 1] - first):
         begin, end = feature_begin[first + t], feature_begin[first + t + 1]
+        at = shift(data, first + t)
+        label = np.int64(fetch(labels, first + t))
         for c in range(0, width, LANES):
             # Four independent sums: in one, each addition would wait for the last.
             a = plus(fill(cost, LANES), load(pad, c, LANES))
+            if COSTS:
+                losses = load(data.losses, label * width + c, LANES)
+                a = multiply_add(fill(cost, LANES), losses, load(pad, c, LANES))
             b = fill(np.float32(0.0), LANES)
             d = b
             e = b
             f = begin
             if UNIT:
                 while f + 3 < end:
-                    a = plus(a, load(shared, features[f] + c, LANES))
-                    b = plus(b, load(shared, features[f + 1] + c, LANES))
-                    d = plus(d, load(shared, features[f + 2] + c, LANES))
-                    e = plus(e, load(shared, features[f + 3] + c, LANES))
+                    a = plus(a, load(shared, features[f + at] + c, LANES))
+                    b = plus(b, load(shared, features[f + at + 1] + c, LANES))
+                    d = plus(d, load(shared, features[f + at + 2] + c, LANES))
+                    e = plus(e, load(shared, features[f + at + 3] + c, LANES))
                     f += 4
                 while f < end:
-                    a = plus(a, load(shared, features[f] + c, LANES))
+                    a = plus(a, load(shared, features[f + at] + c, LANES))
                     f += 1
             else:
                 while f + 1 < end:
-                    row = load(shared, features[f] + c, LANES)
+                    row = load(shared, features[f + at] + c, LANES)
                     a = multiply_add(fill(values[f], LANES), row, a)
-                    row = load(shared, features[f + 1] + c, LANES)
+                    row = load(shared, features[f + at + 1] + c, LANES)
                     b = multiply_add(fill(values[f + 1], LANES), row, b)
                     f += 2
                 if f < end:
-                    row = load(shared, features[f] + c, LANES)
+                    row = load(shared, features[f + at] + c, LANES)
                     a = multiply_add(fill(values[f], LANES), row, a)
             store(theta, t * width + c, plus(plus(a, b), plus(d, e)))
-        at = t * width + np.int64(fetch(labels, first + t))
-        put(theta, at, fetch(theta, at) - cost)
+        if not COSTS:
+            right = t * width + label
+            put(theta, right, fetch(theta, right) - cost)
 
 
 @jit

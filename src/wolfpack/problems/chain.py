@@ -3,15 +3,17 @@
     min over w   lambda/2 |w|^2 + sum_i q_i max over y of [loss_i(y) - <w, psi_i(y)>]
 
 for sequences x_i with labels y_i and shares q_i (1/n without sample weights), where
-psi_i(y) = phi(x_i, y_i) - phi(x_i, y), and phi counts, per label, the features of the
-positions that carry it, a bias, the first and the last position, and the transitions.
+psi_i(y) = phi(x_i, y_i) - phi(x_i, y), loss_i adds up what wrong positions cost (the
+Hamming distance by default, divided by the length if asked for), and phi counts, per
+label, the features of the positions that carry it, a bias, the first and the last
+position, and the transitions.
 A block is a distribution over the labellings of one sequence, an atom a labelling, and
 v = w.
 """
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +23,7 @@ from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.specialise import specialise
 from wolfpack.problem import Problem
 from wolfpack.problems import _chain_kernels, _chain_step, _viterbi
-from wolfpack.problems._sequences import pack_features, pack_labels
+from wolfpack.problems._sequences import is_sparse, pack_features, pack_labels
 from wolfpack.problems.chain_data import (
     Chains,
     ChainWeights,
@@ -30,6 +32,7 @@ from wolfpack.problems.chain_data import (
     layout,
     make_work,
     pack_weights,
+    pad_losses,
     unpack_weights,
 )
 from wolfpack.theory.constants import Constants, multiclass_constants
@@ -39,6 +42,7 @@ __all__ = [
     "Chains",
     "Work",
     "chain_ssvm",
+    "hinge_losses",
     "kernels_for",
     "layout",
     "make_problem",
@@ -59,7 +63,8 @@ def chain_ssvm(
     alpha: float,
     *,
     n_labels: int | None = None,
-    normalize: bool = True,
+    normalize: bool | Literal["auto"] = True,
+    loss: Any = None,
     sample_weight: np.ndarray | None = None,
 ) -> Problem:
     """Return the dual of a chain structural SVM.
@@ -74,8 +79,12 @@ def chain_ssvm(
         The regularisation, lambda in the paper; C = 1 / (alpha n).
     n_labels : int, optional
         Default: the largest label + 1.
-    normalize : bool
-        Whether the Hamming loss is divided by the length of the sequence.
+    normalize : bool or "auto"
+        Whether the loss is divided by the length of the sequence. "auto": not where X
+        is sparse; see `ChainSSVM`.
+    loss : (n_labels, n_labels) array, optional
+        What a position costs, by its right label (row) and the given one (column).
+        Default: 1 for every wrong label, the Hamming loss.
     sample_weight : array of n, optional
         A weight of 2 counts as the sequence twice; only ratios matter.
 
@@ -94,8 +103,8 @@ def chain_ssvm(
     'CONVERGED'
     """
     alpha = regularisation(alpha)
-    begin, matrix = pack_features(X)
-    labels = pack_labels(y, begin)
+    packed = pack_features(X)
+    labels = pack_labels(y, packed.begin)
     if n_labels is None:
         n_labels = int(labels.max()) + 1
     if labels.min() < 0 or labels.max() >= n_labels:
@@ -103,30 +112,38 @@ def chain_ssvm(
             f"labels must lie in 0 ... {n_labels - 1}, but reach from {labels.min()} "
             f"to {labels.max()}."
         )
-    share = shares(sample_weight, len(begin) - 1)
-    lengths = np.diff(begin)
+    lengths = np.diff(packed.begin)
+    share = shares(sample_weight, len(lengths))
+    if normalize == "auto":
+        normalize = not is_sparse(X)
     cost = 1.0 / lengths if normalize else np.ones(len(lengths))
-    data = layout(begin, matrix, n_labels)._replace(
+    data = layout(packed, n_labels)
+    losses = pad_losses(loss, n_labels, data.width)
+    worst = lengths
+    if losses.size:
+        worst = np.add.reduceat(losses.max(axis=1)[labels], packed.begin[:-1])
+    data = data._replace(
         labels=labels.astype(np.uint8 if n_labels <= 256 else np.int32),
         share=share,
         cost=cost.astype(np.float32),
+        losses=losses,
         alpha=alpha,
     )
-    n_rows, n_features = data.first_transition + n_labels, matrix.shape[1]
-    return make_problem(data, n_rows, n_features, float(share @ (cost * lengths)))
+    n_rows, scale = data.first_transition + n_labels, float(share @ (cost * worst))
+    return make_problem(data, n_rows, packed.n_features, scale)
 
 
 def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Problem:
     """Return the problem of packed sequences, with a v of `n_rows` rows."""
     packed, kernels = data, kernels_for(data)
     n_tokens = np.diff(data.begin)
-    room = (n_tokens * n_tokens).sum()
-    short = room <= MAX_GRAM
-    if short:
-        gram_begin = np.concatenate([[0], np.cumsum(n_tokens * n_tokens)])
-        data = data._replace(gram=np.zeros(room, np.float32), gram_begin=gram_begin)
-        arrays = data.begin, data.feature_begin, data.features, data.values
-        kernels.gram_matrices(*arrays, gram_begin, data.gram)
+    short = (n_tokens * n_tokens).sum() <= MAX_GRAM
+    if short:  # the lower triangle of each matrix, row by row
+        pairs = n_tokens * (n_tokens + 1) // 2
+        gram_begin = np.concatenate([[0], np.cumsum(pairs)])
+        gram = np.zeros(gram_begin[-1], np.float32)
+        data = data._replace(gram=gram, gram_begin=gram_begin)
+        kernels.gram_matrices(data, gram_begin, data.gram)
     sparse = is_large(data)
     per_block = np.diff(data.feature_begin[data.begin])
     return Problem(
@@ -156,12 +173,26 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
     ).made_by(make_problem, packed, n_rows, n_features, scale)
 
 
+def hinge_losses(problem: Problem, shared: np.ndarray) -> np.ndarray:
+    """Return the structured hinge loss of each sequence, with the weights `shared`."""
+    data, out = problem.data, np.zeros(problem.n_blocks)
+    atom = np.zeros(problem.atom_size, problem.start.dtype)
+    kernels_for(data).hinges(data, shared, out, atom, problem.work())
+    return out
+
+
 def constants(problem: Problem) -> Constants | None:
     """Return the exact B and mu of chains of length one, which are a multiclass SVM."""
     data = problem.data
     if (np.diff(data.begin) > 1).any():
         return None
-    columns = data.features // data.width
+    if data.losses.size:
+        return None
+    at = np.arange(data.feature_begin[-1])
+    if data.index_begin.size:
+        shift = data.index_begin - data.feature_begin[:-1]
+        at += np.repeat(shift, np.diff(data.feature_begin))
+    columns = data.features[at] // data.width
     values = data.values if data.values.size else np.ones(len(columns))
     X = sp.csr_matrix((values, columns, data.feature_begin))
     how = {"n_classes": data.n_labels, "sample_weight": data.share}
@@ -188,6 +219,8 @@ def kernels_for(data: Chains) -> SimpleNamespace:
             "WIDTH": data.width if data.width <= 64 else 0,
             "UNIT": data.values.size == 0,
             "COPIED": is_large(data),
+            "SHARED": data.index_begin.size > 0,
+            "COSTS": data.losses.size > 0,
             "PER_WORD": 8 if few else 2,
             "LABEL_BITS": np.uint64(2**8 - 1 if few else 2**32 - 1),
         },

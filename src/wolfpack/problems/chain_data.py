@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolfpack.checks.inputs import LARGEST_FEATURE
 from wolfpack.kernels.memory import copy, zeros
+from wolfpack.problems._sequences import Positions
 from wolfpack.problems._viterbi import LOWEST
 
 
@@ -18,12 +20,14 @@ class Chains(NamedTuple):
     labels: np.ndarray  # per position
     begin: np.ndarray  # first position of each sequence, and the end
     feature_begin: np.ndarray  # first feature of each position, and the end
+    index_begin: np.ndarray  # the same in `features`, if it differs; else empty
     features: np.ndarray  # row of v times width, sorted within a position
     values: np.ndarray  # empty if all are 1
     gram: np.ndarray
     gram_begin: np.ndarray
     share: np.ndarray  # q_i
     cost: np.ndarray  # loss of a wrong label in sequence i
+    losses: np.ndarray  # times this, by right and given label; empty if all are 1
     pad: np.ndarray  # 0 for labels, `_viterbi.LOWEST` for padding
     alpha: float
     n_labels: int
@@ -74,28 +78,29 @@ def make_work(data: Chains) -> Work:
     )
 
 
-def layout(begin: np.ndarray, matrix: Any, n_labels: int) -> Chains:
-    """Append bias, first and last to the features; choose the width of a vector."""
+def layout(packed: Positions, n_labels: int) -> Chains:
+    """Choose the width of a vector; `packed.features` become places in v."""
     lanes = choose_lanes(n_labels)
     width = -(-n_labels // lanes) * lanes
-    n_positions, n_features = matrix.shape
+    n_features, n = packed.n_features, len(packed.begin) - 1
     if (n_features + 3 + n_labels) * width >= 2**31:
         raise ValueError(
             f"{n_features} features x {n_labels} labels make more than 2^31 weights."
         )
-    feature_begin, features, values = _append_features(begin, matrix)
+    np.multiply(packed.features, np.int32(width), out=packed.features)
     pad = np.where(np.arange(width) < n_labels, 0, LOWEST)
-    n = len(begin) - 1
     return Chains(
-        labels=np.zeros(n_positions, np.uint8 if n_labels <= 256 else np.int32),
-        begin=begin.astype(np.int64),
-        feature_begin=feature_begin,
-        features=features * np.int32(width),
-        values=values,
+        labels=np.zeros(packed.begin[-1], np.uint8 if n_labels <= 256 else np.int32),
+        begin=packed.begin.astype(np.int64),
+        feature_begin=packed.feature_begin,
+        index_begin=packed.index_begin,
+        features=packed.features,
+        values=packed.values,
         gram=np.zeros(0, np.float32),
         gram_begin=np.zeros(0, np.int64),
         share=np.zeros(n),
         cost=np.zeros(n, np.float32),
+        losses=np.zeros((0, 0), np.float32),
         pad=copy(pad, np.float32),
         alpha=1.0,
         n_labels=n_labels,
@@ -105,31 +110,27 @@ def layout(begin: np.ndarray, matrix: Any, n_labels: int) -> Chains:
     )
 
 
-def _append_features(begin: np.ndarray, matrix: Any) -> tuple[np.ndarray, ...]:
-    """Give each position a bias, the first and last of a sequence one more.
-
-    Returns where each position's features begin, their columns and their values.
-    """
-    n_features = matrix.shape[1]
-    per_position = np.diff(matrix.indptr).astype(np.int64) + 1
-    per_position[begin[:-1]] += 1
-    per_position[begin[1:] - 1] += 1
-    feature_begin = np.concatenate([[0], np.cumsum(per_position)])
-    features = np.empty(feature_begin[-1], np.int32)
-    own = np.arange(matrix.nnz) + np.repeat(
-        feature_begin[:-1] - matrix.indptr[:-1], np.diff(matrix.indptr)
-    )
-    matrix.sort_indices()
-    features[own] = matrix.indices
-    bias = feature_begin[:-1] + np.diff(matrix.indptr)
-    features[bias] = n_features
-    features[bias[begin[:-1]] + 1] = n_features + 1
-    features[feature_begin[begin[1:]] - 1] = n_features + 2
-    if (matrix.data == 1).all():
-        return feature_begin, features, np.zeros(0, np.float32)
-    values = np.ones(len(features), np.float32)
-    values[own] = matrix.data
-    return feature_begin, features, values
+def pad_losses(loss: Any, n_labels: int, width: int) -> np.ndarray:
+    """Check a matrix of losses, and widen its rows; None gives an empty array."""
+    if loss is None:
+        return np.zeros((0, 0), np.float32)
+    table, shape = np.asarray(loss), (n_labels, n_labels)
+    if table.shape != shape or table.dtype.kind not in "biuf":
+        raise ValueError(
+            f"loss must be numbers of shape {shape}, a row for each right label and a "
+            f"column for each given one, but has shape {table.shape} and dtype "
+            f"{table.dtype}."
+        )
+    if not (np.isfinite(table) & (table >= 0) & (table <= LARGEST_FEATURE)).all():
+        raise ValueError(f"loss must lie from 0 to {LARGEST_FEATURE:g}.")
+    if table.diagonal().any() or not table.any():
+        raise ValueError(
+            "loss must be 0 on its diagonal, where the label is right, and more than 0 "
+            "somewhere else."
+        )
+    losses = np.zeros((n_labels, width), np.float32)
+    losses[:, :n_labels] = table
+    return losses
 
 
 def choose_lanes(n_labels: int) -> int:
@@ -139,7 +140,7 @@ def choose_lanes(n_labels: int) -> int:
 
 def unpack_weights(shared: np.ndarray, n_features: int, n_labels: int) -> ChainWeights:
     """Cut the table v into its parts."""
-    table = np.ascontiguousarray(shared[:, :n_labels].T)
+    table = np.ascontiguousarray(shared[:, :n_labels].T, np.float64)
     return ChainWeights(
         features=table[:, :n_features],
         bias=table[:, n_features],

@@ -26,6 +26,7 @@ from wolfpack.checks.inputs import (
 from wolfpack.kernels.specialise import specialise
 from wolfpack.problem import Problem
 from wolfpack.problems import _multiclass_kernels, _viterbi, chain
+from wolfpack.problems._sequences import Positions
 
 ROWS = 4096  # of a dense X are made sparse at a time, to save memory
 
@@ -98,15 +99,15 @@ def multiclass_svm(
 def layout(matrix: Any, n_labels: int) -> chain.Chains:
     """Return examples as sequences of length one, with the features of X alone."""
     n, p = matrix.shape
-    data = chain.layout(np.arange(n + 1), matrix, n_labels)
-    unit = data.values.size == 0
-    return data._replace(
+    packed = Positions(  # without a bias and the ends of a sequence
+        begin=np.arange(n + 1),
+        n_features=p,
         feature_begin=matrix.indptr.astype(np.int64),
-        features=matrix.indices.astype(np.int32) * np.int32(data.width),
-        values=data.values if unit else matrix.data,
-        transitions=p * data.width,
-        first_transition=p,
+        index_begin=np.zeros(0, np.int64),
+        features=matrix.indices.astype(np.int32),
+        values=matrix.data[: 0 if (matrix.data == 1).all() else None],
     )
+    return chain.layout(packed, n_labels)
 
 
 def make_problem(data: chain.Chains, vectors: bool) -> Problem:
@@ -118,7 +119,7 @@ def make_problem(data: chain.Chains, vectors: bool) -> Problem:
     problem = dataclasses.replace(
         problem,
         work=lambda: chain.make_work(data)._replace(**none),
-        finish=lambda shared: np.ascontiguousarray(shared[:, :n_labels].T),
+        finish=lambda shared: np.ascontiguousarray(shared[:, :n_labels].T, np.float64),
         name="multiclass_svm",
     )
     if vectors:

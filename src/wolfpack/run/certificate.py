@@ -59,8 +59,10 @@ class Certifier:
         room, kind = problem.atom_size, problem.start.dtype
         self.atoms = [zeros(room, kind) for _ in range(self.size)]
         self.currents = zeros((self.size, 8), np.int64)
+        self.moved = bool(problem.shared.any())
         self.origin = problem.shared.astype(np.float64, copy=False)
-        self.moved = bool(self.origin.any())
+        if not self.moved:  # zeros that are only read take no memory
+            self.origin = zeros(problem.shared.shape)
         self.rows = np.arange(len(problem.shared))
         self.no_gaps = np.zeros(0)
         self.seconds = 0.0  # of the last certificate
@@ -68,9 +70,13 @@ class Certifier:
         self.oracle_sum = oracle_sum  # of a session; None: the pass is made here
         self.witness = witness  # of a session, too
 
-    def rebuild(self, state: State) -> tuple[np.ndarray, float]:
-        """Return v0 + A x in double precision, and <c, x>."""
-        exact = copy(self.problem.shared, np.float64)
+    def rebuild(self, state: State, out: Any = None) -> tuple[np.ndarray, float]:
+        """Return v0 + A x in double precision, in `out` if given, and <c, x>."""
+        exact = out
+        if exact is None:
+            exact = copy(self.problem.shared, np.float64)
+        else:
+            exact[...] = self.problem.shared
         more = min(self.size, MOST_BYTES // exact.nbytes) - 1
         parts = [exact, *(np.zeros_like(exact) for _ in range(more))]
 

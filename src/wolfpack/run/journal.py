@@ -154,7 +154,10 @@ class Journal:
 
     def _solution(self) -> Any:
         problem = self.run.problem
-        best = self._best_v.astype(np.float64)
+        best = self._best_v
+        # Our own problems cut v into parts first, which takes less memory.
+        if not (problem.trusted and best.dtype == np.float32):
+            best = best.astype(np.float64)
         if problem.finish is not None:
             return problem.finish(best)
         if problem.offsets is None:

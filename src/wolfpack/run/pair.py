@@ -14,6 +14,7 @@ import functools
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +33,7 @@ class PairCertifier(Certifier):
     def __init__(self, *args, goal: float) -> None:
         super().__init__(*args)
         self.goal = goal
-        self._exact = self._best = copy(self.problem.shared)
-        if self._exact.dtype != np.float64:  # a copy, for exact scores
-            self._exact = self._exact.astype(np.float64)
+        self._best: Any = None  # made in the first check, when `exact` has its place
 
     def certify(
         self, state: State, stop: Callable[[], bool], is_last: bool = True
@@ -43,9 +42,12 @@ class PairCertifier(Certifier):
         begin, outer, c = time.perf_counter(), state.outer, self.problem.ridge
         assert outer is not None
         calls, n = state.n_oracle_calls, self.problem.n_blocks
-        self._best[...] = self._exact[...] = state.shared
+        exact = state.shared.astype(np.float64)  # for exact scores
+        if self._best is None:
+            self._best = copy(state.shared)
+        self._best[...] = state.shared
         gaps = np.full(n, math.nan)
-        least = self._least(state, state.shared, self._exact, stop, gaps)
+        least = self._least(state, state.shared, exact, stop, gaps)
         if least is None:
             return None
         found = outer.measure(state.shared, self.origin, self.crew)
@@ -54,7 +56,7 @@ class PairCertifier(Certifier):
         is_old = calls - outer.numbers.rebuilt >= REBUILD_PASSES * n
         self.is_exact = is_last or is_old or not gap > NEAR * self.goal
         if self.is_exact:
-            image, linear = self.rebuild(state)
+            image, linear = self.rebuild(state, exact)
             gap = self.evaluate(image) + linear - lower
             size = abs(least) + abs(linear) + c * (found.vv + found.uu)
             self._refuse_negative(state, gap, size)
@@ -72,5 +74,5 @@ class PairCertifier(Certifier):
     @functools.cached_property
     def _constant(self) -> float:
         """g(v) - c/2 |v|^2, the same for every v."""
-        square = float(np.square(self.origin).sum())
+        square = float(np.square(self.origin).sum()) if self.moved else 0.0
         return self.evaluate(self.origin) - 0.5 * self.problem.ridge * square

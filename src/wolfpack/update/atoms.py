@@ -11,7 +11,9 @@ from wolfpack.kernels.slots import add, contains, score
 from wolfpack.update.pool import (
     SPARE,
     Atoms,
+    append,
     create,
+    draw_back,
     for_worker,
     grow,
     make_draft,
@@ -23,7 +25,9 @@ from wolfpack.update.pool import (
 
 __all__ = [
     "Atoms",
+    "append",
     "create",
+    "draw_back",
     "for_worker",
     "grow",
     "make_draft",

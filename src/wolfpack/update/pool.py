@@ -79,6 +79,39 @@ def unpack(
     return grow(tight, batch_size)
 
 
+def append(
+    arrays: dict[str, Any], start: np.ndarray, offsets: np.ndarray
+) -> dict[str, Any]:
+    """Add blocks to what `pack` gave: those that `start` has more, at their start."""
+    n = len(offsets) - 1 - len(arrays["counts"])
+    new = {"counts": np.ones(n, np.int64), "weights": np.ones(n)}
+    new["atoms"] = start[offsets[-1 - n] :]
+    return {name: np.concatenate([arrays[name], new[name]]) for name in arrays}
+
+
+def draw_back(
+    arrays: dict[str, Any], start: np.ndarray, offsets: np.ndarray, ratio: float
+) -> dict[str, Any]:
+    """Return start + ratio (x - start) of what `pack` gave."""
+    counts, weights = arrays["counts"].copy(), arrays["weights"] * ratio
+    sizes = np.diff(offsets)
+    block = np.repeat(np.arange(len(counts)), counts)
+    length, atoms = sizes[block], arrays["atoms"]
+    first = np.cumsum(length) - length
+    place = np.repeat(offsets[block] - first, length) + np.arange(len(atoms))
+    is_start = np.logical_and.reduceat(atoms == start[place], first)
+    weights[is_start] += 1.0 - ratio
+    missing = np.setdiff1d(np.arange(len(counts)), block[is_start])
+    ends = np.cumsum(counts)[missing], np.cumsum(counts * sizes)[missing]
+    own = np.isin(np.repeat(np.arange(len(counts)), sizes), missing)
+    counts[missing] += 1
+    return {
+        "counts": counts,
+        "weights": np.insert(weights, ends[0], 1.0 - ratio),
+        "atoms": np.insert(atoms, np.repeat(ends[1], sizes[missing]), start[own]),
+    }
+
+
 def refuse(arrays: dict[str, np.ndarray], offsets: np.ndarray) -> None:
     """Raise `ValueError` unless a file holds what `pack` gives."""
     counts, weights, atoms = arrays["counts"], arrays["weights"], arrays["atoms"]

@@ -44,6 +44,19 @@ def unpack(arrays: dict[str, np.ndarray], offsets: None, batch_size: int) -> Vec
     return create(np.ascontiguousarray(arrays["points"]), None, batch_size)
 
 
+def append(arrays: dict[str, Any], start: np.ndarray, offsets: None) -> dict[str, Any]:
+    """Add the blocks that `start` has more, at their start."""
+    points = arrays["points"]
+    return {"points": np.concatenate([points, start[len(points) :]])}
+
+
+def draw_back(
+    arrays: dict[str, Any], start: np.ndarray, offsets: None, ratio: float
+) -> dict[str, Any]:
+    """Return start + ratio (x - start)."""
+    return {"points": start + ratio * (arrays["points"] - start)}
+
+
 def refuse(arrays: dict[str, np.ndarray], offsets: None) -> None:
     """Raise `ValueError` unless a file holds what `pack` gives."""
     points = arrays["points"]

@@ -1,0 +1,267 @@
+"""From named features, dicts and strings, to sparse rows: what text begins with."""
+
+import marshal
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import compress, count
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import murmurhash3_32
+
+from wolfpack.problems.packed import PackedSequences
+
+
+class SequenceVectorizer(TransformerMixin, BaseEstimator):
+    """Turn sequences of dicts or strings into sparse matrices.
+
+    It takes what sklearn-crfsuite takes: a list of sequences, each a list of positions,
+    each described by named features. Of the pairs in a dict, `{"word": "the"}` becomes
+    a column "word=the" with value 1, `{"length": 3.5}` and `{"upper": True}` columns
+    "length" and "upper" with values 3.5 and 1, `{"in": ["a", "b"]}` two columns "in=a"
+    and "in=b", and `{"in": {"a": 0.5}}` one column "in=a" with value 0.5. A list of
+    strings has a column a string, and a string is one feature by itself.
+
+    Parameters
+    ----------
+    min_count : int
+        Leave out features that fewer positions of the training sequences have. 2 leaves
+        out most of the columns of a text, and hardly any accuracy.
+    n_features : int, optional
+        Hash names into this many columns instead of keeping a vocabulary. It takes less
+        memory and needs no `fit`; columns have no names, and some names share one.
+    separator : str
+        What stands between the name and the value of a feature.
+
+    Attributes
+    ----------
+    vocabulary_ : dict
+        The column of each feature; not with `n_features`.
+
+    Examples
+    --------
+    >>> import wolfpack
+    >>> X = [[{"word": "The"}, {"word": "end", "length": 3}], [{"word": "The"}]]
+    >>> vectorizer = wolfpack.SequenceVectorizer()
+    >>> vectorizer.fit_transform(X)[0].toarray().tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 3.0]]
+    >>> vectorizer.get_feature_names_out().tolist()
+    ['word=The', 'word=end', 'length']
+    """
+
+    vocabulary_: dict[str, int]
+
+    def __init__(
+        self,
+        *,
+        min_count: int = 1,
+        n_features: int | None = None,
+        separator: str = "=",
+    ) -> None:
+        self.min_count = min_count
+        self.n_features = n_features
+        self.separator = separator
+
+    def fit(self, X: Iterable[Any], y: Any = None) -> "SequenceVectorizer":
+        """Learn the columns; `y` is ignored."""
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Iterable[Any], y: Any = None) -> PackedSequences:
+        """Learn the columns and return X as sparse matrices.
+
+        Parameters
+        ----------
+        X : iterable of sequences
+            A generator is read once, a sequence at a time: nothing of it is kept but
+            the columns and their names.
+        y
+            Ignored.
+
+        Returns
+        -------
+        PackedSequences
+            A list of (T_i, p) CSR matrices, of float32.
+        """
+        self._check()
+        if self.n_features is not None:
+            return self.transform(X)
+        vocabulary: dict[str, int] = defaultdict(count().__next__)
+        begin, matrix = self._read(X, vocabulary.__getitem__)
+        often = np.bincount(matrix.indices, minlength=len(vocabulary))
+        kept = often >= self.min_count
+        # A copy, made when the other names are gone, leaves no holes in memory.
+        names = marshal.dumps([*compress(vocabulary, kept)])
+        vocabulary.clear()
+        self.vocabulary_ = _number(marshal.loads(names))
+        if not self.vocabulary_:
+            raise ValueError(
+                f"X has no feature that {self.min_count} or more positions have; lower "
+                "min_count, or describe the positions by more."
+            )
+        return _pack(begin, matrix, kept)
+
+    def transform(self, X: Iterable[Any]) -> PackedSequences:
+        """Return X as sparse matrices; features that `fit` never saw are left out."""
+        self._check()
+        if self.n_features is not None:
+            n = int(self.n_features)
+            hashed = self._read(X, lambda name: murmurhash3_32(name, 0, True) % n)
+            return _pack(*hashed, np.ones(n, bool))
+        known = _Known(self._names())
+        kept = np.arange(len(known) + 1) < len(known)
+        return _pack(*self._read(X, known.__getitem__), kept)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the columns; `input_features` is ignored."""
+        if self.n_features is not None:
+            raise ValueError("hashed columns have no names; set n_features=None.")
+        return np.array([*self._names()], dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Say that hashing needs no `fit`."""
+        return self.n_features is not None or hasattr(self, "vocabulary_")
+
+    def __sklearn_tags__(self):
+        """Say that X is no array."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.dict = tags.input_tags.string = True
+        tags.requires_fit = self.n_features is None
+        return tags
+
+    def _check(self) -> None:
+        for name, kinds in (("min_count", Integral), ("n_features", Integral | None)):
+            value = getattr(self, name)
+            is_kind = isinstance(value, kinds) and not isinstance(value, bool)
+            if not is_kind or not (value is None or 1 <= value < 2**31):
+                raise ValueError(
+                    f"{name} must be a whole number from 1, but is {value!r}."
+                )
+        if not isinstance(self.separator, str):
+            raise ValueError(f"separator must be a string, but is {self.separator!r}.")
+        if self.n_features is not None and self.min_count > 1:
+            raise ValueError(
+                "hashing counts no features: set min_count=1 or n_features=None."
+            )
+
+    def _names(self) -> dict[str, int]:
+        if not hasattr(self, "vocabulary_"):
+            raise NotFittedError("This SequenceVectorizer is not fitted; call fit.")
+        return self.vocabulary_
+
+    def _read(
+        self, X: Iterable[Any], column: Callable[[str], int]
+    ) -> tuple[np.ndarray, Any]:
+        """Return where sequences begin, and a row a position; zeros are left out."""
+        indices, odd, odd_at = array("i"), array("f"), array("q")
+        indptr, begin, joint = array("q", [0]), array("q", [0]), self.separator
+        note = indices.append  # this loop is what the time goes into
+        for i, sequence in enumerate(_check_sequences(X)):
+            for position in sequence:
+                named = position if type(position) is dict else _as_dict(position, i)
+                for name, value in named.items():
+                    if type(value) is str:
+                        note(column(f"{name}{joint}{value}"))
+                        continue
+                    for full, number in _parts(name, value, joint, i):
+                        if number != 1:
+                            odd_at.append(len(indices))
+                            odd.append(number)
+                        note(column(full))
+                indptr.append(len(indices))
+            if len(indptr) - 1 == begin[-1]:
+                raise ValueError(
+                    f"X[{i}] is empty: a sequence has one position or more."
+                )
+            begin.append(len(indptr) - 1)
+        if len(begin) == 1:
+            raise ValueError("X is empty: at least one sequence is needed.")
+        values = np.ones(len(indices), np.float32)
+        values[np.array(odd_at, np.int64)] = odd
+        rows = sp.csr_matrix((values, np.array(indices), np.array(indptr)))
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+        return np.array(begin), rows
+
+
+class _Known(dict):
+    """A vocabulary in which all unknown names share the column after the last."""
+
+    def __missing__(self, name: str) -> int:
+        return len(self)
+
+
+def _number(names: Iterable[str]) -> dict[str, int]:
+    return {name: k for k, name in enumerate(names)}
+
+
+def _pack(begin: np.ndarray, rows: Any, kept: np.ndarray) -> PackedSequences:
+    """Leave out the columns that are not kept, and number the others anew."""
+    if not kept.all():
+        rows.data[~kept[rows.indices]] = 0
+        rows.eliminate_zeros()
+        column = np.cumsum(kept, dtype=np.int32) - np.int32(1)
+        rows.indices = column[rows.indices]
+    values = rows.data if (rows.data != 1).any() else rows.data[:0].copy()
+    return PackedSequences(begin, rows.indptr, rows.indices, values, int(kept.sum()))
+
+
+def _check_sequences(X: Any) -> Iterator[Iterable[Any]]:
+    """Yield the sequences, a list or another iterable of positions each."""
+    if isinstance(X, str | bytes | Mapping) or not isinstance(X, Iterable):
+        raise ValueError(
+            "X must be a list of sequences, each a list of dicts or strings, not a "
+            f"{type(X).__name__}."
+        )
+    for i, sequence in enumerate(X):
+        if isinstance(sequence, str | bytes | Mapping) or not isinstance(
+            sequence, Iterable
+        ):
+            raise ValueError(
+                f"X[{i}] must be a list of positions, each a dict or a list of "
+                f"strings, but is a {type(sequence).__name__}."
+            )
+        yield sequence
+
+
+def _as_dict(position: Any, i: int) -> Mapping[str, Any]:
+    """Return a position that is given in another way as a dict."""
+    if isinstance(position, Mapping):
+        return position
+    if isinstance(position, str):
+        return {position: 1}
+    if isinstance(position, Iterable):
+        names = list(position)
+        if all(isinstance(name, str) for name in names):
+            return dict.fromkeys(names, 1)
+    raise ValueError(
+        f"a position of X[{i}] must be a dict, a string or a list of strings, but is "
+        f"{position!r:.60}."
+    )
+
+
+def _parts(name: Any, value: Any, joint: str, i: int) -> Iterator[tuple[str, float]]:
+    """Yield the columns of a pair of a dict, and their values."""
+    if isinstance(value, str):
+        yield f"{name}{joint}{value}", 1.0
+    elif isinstance(value, Real | np.bool_):
+        yield f"{name}", float(value)
+    elif isinstance(value, Mapping):
+        for key, number in value.items():
+            yield from _parts(f"{name}{joint}{key}", number, joint, i)
+    elif isinstance(value, list | tuple | set | frozenset) and all(
+        isinstance(one, str) for one in value
+    ):
+        for one in dict.fromkeys(value):
+            yield f"{name}{joint}{one}", 1.0
+    else:
+        raise ValueError(
+            f"feature {name!r} of a position of X[{i}] must be a string, a number, a "
+            f"list of strings or a dict of such, but is {value!r:.60}."
+        )
