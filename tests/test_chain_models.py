@@ -258,8 +258,8 @@ def test_alpha_path(dates, warm_start):
         assert cold.dual_objective_ <= one.objective_
         assert one.result_.state is None
         assert one.warm_start is warm_start
-    with pytest.raises(ValueError, match="alpha must be a finite number > 0"):
-        next(alpha_path(model, train.X, train.y, [0.1, -1]))
+    with pytest.raises(ValueError, match="alphas must be a finite number > 0"):
+        alpha_path(model, train.X, train.y, [0.1, -1])
 
 
 def test_partial_fit_is_refused_with_what_to_do():

@@ -107,7 +107,8 @@ def layout(matrix: Any, n_labels: int) -> chain.Chains:
         features=matrix.indices.astype(np.int32),
         values=matrix.data[: 0 if (matrix.data == 1).all() else None],
     )
-    return chain.layout(packed, n_labels)
+    data = chain.layout(packed, n_labels)
+    return data._replace(transitions=p * data.width, first_transition=p)
 
 
 def make_problem(data: chain.Chains, vectors: bool) -> Problem:
