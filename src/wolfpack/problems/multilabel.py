@@ -32,6 +32,7 @@ from wolfpack.problems.label_sets import (
 # The examples as chains of length one, the right sets, and which sets there are.
 _FIELDS = dict.fromkeys([*chain.Chains._fields, "truth", *Structure._fields])
 Examples: Any = namedtuple("Examples", _FIELDS)
+# `pairs` are the weights of edges; `marginals` and `edges` are s - x_(i).
 Work: Any = namedtuple(
     "Work", [*Scratch._fields, "chain", "pairs", "marginals", "edges"]
 )
