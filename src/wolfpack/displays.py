@@ -32,7 +32,8 @@ class TransitionDisplay:
     >>> import wolfpack
     >>> from wolfpack.displays import TransitionDisplay
     >>> train, _ = wolfpack.load_dates(n_train=20, n_test=1)
-    >>> model = wolfpack.ChainSSVM(alpha=0.1, random_state=0).fit(train.X, train.y)
+    >>> model = wolfpack.ChainSSVM(alpha=0.1, tol=0.05, random_state=0)
+    >>> model = model.fit(train.X, train.y)
     >>> TransitionDisplay.from_estimator(model).plot().ax_.get_ylabel()
     'label'
     """
@@ -78,7 +79,8 @@ class TopFeaturesDisplay:
     >>> import wolfpack
     >>> from wolfpack.displays import TopFeaturesDisplay
     >>> train, _ = wolfpack.load_dates(n_train=20, n_test=1)
-    >>> model = wolfpack.ChainSSVM(alpha=0.1, random_state=0).fit(train.X, train.y)
+    >>> model = wolfpack.ChainSSVM(alpha=0.1, tol=0.05, random_state=0)
+    >>> model = model.fit(train.X, train.y)
     >>> display = TopFeaturesDisplay.from_estimator(model, labels=[0, 1], n=5)
     >>> len(display.plot().axes_)
     2
