@@ -184,17 +184,13 @@ class State:
         """Return this state at start + ratio (x - start); v is as it was, and stale.
 
         In a structural SVM v is A x / ridge, and A maps the start to 0. So where the
-        ridge falls by `ratio`, the new x has the old v, which is nearer to the optimum
-        than the v that the old x has there.
+        ridge falls by `ratio`, the new x has the old v, which is near the optimum.
         """
-        n = _count_blocks(problem, self)
-        if n is None:  # `resume` refuses it
+        if (size := _count_blocks(problem, self)) is None:  # `resume` refuses it
             return self
-        store, offsets, size = problem.store, self.offsets, n
-        if offsets is not None:
-            size = int(offsets[-1])
-        packed = store.pack(self.blocks)
-        packed = store.draw_back(packed, problem.start[:size], offsets, ratio)
+        store, offsets = problem.store, self.offsets
+        start = problem.start[: size if offsets is None else offsets[-1]]
+        packed = store.draw_back(store.pack(self.blocks), start, offsets, ratio)
         return replace(self, blocks=store.unpack(packed, offsets, 1))
 
     def _settle(self, problem: Problem) -> None:
@@ -281,12 +277,9 @@ def _average(shared: np.ndarray, averaging: bool) -> np.ndarray:
 
 def _count_blocks(problem: Problem, state: State) -> int | None:
     """Return how many first blocks of the problem a state has; None: it has others."""
-    if (problem.offsets is None) != (state.offsets is None):
-        return None
-    if problem.shared.shape != state.shared.shape:
-        return None
     entries = state.blocks.points if state.offsets is None else state.blocks.atoms
-    if problem.start.dtype != entries.dtype:
+    mine = problem.offsets is None, problem.shared.shape, problem.start.dtype
+    if mine != (state.offsets is None, state.shared.shape, entries.dtype):
         return None
     if problem.offsets is None or state.offsets is None:
         n, fits = len(entries), problem.start.shape[1:] == entries.shape[1:]

@@ -157,25 +157,34 @@ def _fill(
         ends = np.column_stack([np.ones(part.shape[0]), is_first[here], is_last[here]])
         part = sp.csr_matrix(sp.hstack([part, sp.csr_matrix(ends, dtype=np.float32)]))
         part.sort_indices()
-        counts, columns = np.diff(part.indptr), part.indices
+        counts, columns, at = np.diff(part.indptr), part.indices, here.stop
         if share:
             full = counts == n_features + ends.sum(axis=1)
             columns = columns[np.repeat(~full, counts)]
-            own = np.where(full, 0, counts)
-            index_begin[here] = index_at + np.cumsum(own) - own
-            only_last = ends[:, 2] > ends[:, 1]
-            index_begin[here][full] = np.where(only_last, n_features + 3, 0)[full]
+            index_begin[here] = _find_columns(counts, full, ends, n_features, index_at)
         features[index_at : index_at + len(columns)] = columns
         if unit and not (part.data == 1).all():
             unit, values[:value_at] = False, 1
         if not unit:
             values[value_at : value_at + len(part.data)] = part.data
-        feature_begin[at + 1 : here.stop + 1] = value_at + np.cumsum(counts)
-        at, index_at = here.stop, index_at + len(columns)
-        value_at += len(part.data)
+        feature_begin[here.start + 1 : at + 1] = value_at + np.cumsum(counts)
+        index_at, value_at = index_at + len(columns), value_at + len(part.data)
     features.resize(index_at, refcheck=False)
     values.resize(0 if unit else value_at, refcheck=False)
     return Positions(begin, n_features, feature_begin, index_begin, features, values)
+
+
+def _find_columns(
+    counts: np.ndarray, full: np.ndarray, ends: np.ndarray, n_features: int, at: int
+) -> np.ndarray:
+    """Return where the columns of positions are: at their own place, or shared ones.
+
+    Two lists are shared: all columns, and all but "first". A full position has the
+    beginning of the one or, where it is last and not first, the other.
+    """
+    own = np.where(full, 0, counts)
+    shared = np.where(ends[:, 2] > ends[:, 1], n_features + 3, 0)
+    return np.where(full, shared, at + np.cumsum(own) - own)
 
 
 def pack_labels(y: Sequence[Any], begin: np.ndarray) -> np.ndarray:
