@@ -249,14 +249,14 @@ def test_a_smaller_alpha_starts_from_the_same_weights(dates):
 def test_alpha_path(dates, warm_start):
     train, _ = dates
     model = make(warm_start=warm_start)
-    path = [*alpha_path(model, train.X, train.y, [0.02, 0.1])]
-    assert [one.alpha for one in path] == [0.1, 0.02]
+    path = alpha_path(model, train.X, train.y, [0.02, 0.1])
+    assert [one.alpha for one in path] == [0.02, 0.1]
     assert not hasattr(model, "coef_")
     for one in path:
         cold = make(alpha=one.alpha).fit(train.X, train.y)
         assert one.dual_objective_ <= cold.objective_
         assert cold.dual_objective_ <= one.objective_
-        assert one.result_.state is None
+        assert (one.result_.state is not None) is warm_start
         assert one.warm_start is warm_start
     with pytest.raises(ValueError, match="alphas must be a finite number > 0"):
         alpha_path(model, train.X, train.y, [0.1, -1])

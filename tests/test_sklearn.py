@@ -76,7 +76,7 @@ def test_tags():
 
 
 def test_tags_say_that_threads_meet_by_chance():
-    for model in (ChainSSVM(), GroupFusedLasso()):
+    for model in (ChainSSVM(), GroupFusedLasso(step="line")):
         for n_jobs, expected in ((None, False), (1, False), (2, True), (0, False)):
             tags = get_tags(model.set_params(n_jobs=n_jobs))  # `fit` refuses 0
             assert tags.non_deterministic is expected
@@ -231,8 +231,9 @@ def test_fit_is_accelerated_unasked(data, monkeypatch):
 
 def test_signals_are_accelerated_with_both_steps():
     Y = wolfpack.make_piecewise(n=300, d=2)[0]
-    exact = GroupFusedLasso(alpha=0.5, tol=1e-6, random_state=0).fit(Y)
-    line = GroupFusedLasso(alpha=0.5, tol=1e-6, step="line", random_state=0).fit(Y)
+    how = {"alpha": 0.5, "tol": 1e-6, "engine": Serial(), "random_state": 0}
+    exact = GroupFusedLasso(**how).fit(Y)
+    line = GroupFusedLasso(step="line", **how).fit(Y)
     assert min(exact.result_.n_outer, line.result_.n_outer) > 0
     error = np.linalg.norm(exact.signal_ - line.signal_)
     assert error <= np.sqrt(2 * exact.gap_) + np.sqrt(2 * line.gap_)
