@@ -13,7 +13,7 @@ import wolfpack
 from wolfpack import ChainSSVM, GroupFusedLasso, MulticlassSVM, Threads
 from wolfpack.cli.console import Watcher
 from wolfpack.kernels import specialise
-from wolfpack.notice import compiling
+from wolfpack.kernels.notice import compiling
 
 
 @pytest.fixture

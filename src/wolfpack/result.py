@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wolfpack.errors import EngineError, OracleError
+from wolfpack.run.team import Delay, Live, Simulated, Traffic
 from wolfpack.state import State
-from wolfpack.team import Delay, Live, Simulated, Traffic
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -229,7 +229,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        from wolfpack.result_html import to_html
+        from wolfpack.run.result_html import to_html
 
         return to_html(self)
 

@@ -13,7 +13,7 @@ from wolfpack.checks.inputs import is_number
 from wolfpack.checks.problem import check_scale
 from wolfpack.engines.base import Engine
 from wolfpack.engines.serial import Serial
-from wolfpack.notice import compiling
+from wolfpack.kernels.notice import compiling
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result
 from wolfpack.run import acceleration

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from wolfpack.checks.point import point_fault
+from wolfpack.checks.point import count_blocks, describe_blocks, point_fault
 from wolfpack.files import state_file as _state_file
 from wolfpack.files.npz import (
     FileError,
@@ -135,10 +135,10 @@ class State:
             given = type(start).__name__
             raise StateError(f"start must be a wolfpack.State, but is a {given}.")
         store = problem.store
-        n_old = _count_blocks(problem, start)
+        n_old = count_blocks(problem, start)
         if n_old is None:
             raise StateError(
-                f"start has the blocks of another problem: {_describe(start)}, while "
+                f"start has the blocks of another problem: {describe_blocks(start)}, while "
                 f"{problem.name} has {problem.n_blocks} blocks."
             )
         packed = store.pack(start.blocks)
@@ -275,20 +275,6 @@ def _average(shared: np.ndarray, averaging: bool) -> np.ndarray:
     return np.zeros(shared.shape if averaging else (0, *shared.shape[1:]))
 
 
-def _count_blocks(problem: Problem, state: State) -> int | None:
-    """Return how many first blocks of the problem a state has; None: it has others."""
-    entries = state.blocks.points if state.offsets is None else state.blocks.atoms
-    mine = problem.offsets is None, problem.shared.shape, problem.start.dtype
-    if mine != (state.offsets is None, state.shared.shape, entries.dtype):
-        return None
-    if problem.offsets is None or state.offsets is None:
-        n, fits = len(entries), problem.start.shape[1:] == entries.shape[1:]
-    else:
-        n, known = len(state.offsets) - 1, np.asarray(state.offsets)
-        fits = np.array_equal(problem.offsets[: n + 1], known)
-    return n if fits and n <= problem.n_blocks else None
-
-
 def _image(problem: Problem, blocks: Any) -> np.ndarray:
     """Return v0 + A x, in double precision."""
     exact, n = problem.shared.astype(np.float64), problem.n_blocks
@@ -300,9 +286,3 @@ def _refuse_overflow(problem: Problem, exact: np.ndarray) -> None:
     with np.errstate(over="ignore"):
         if not np.isfinite(exact.astype(problem.shared.dtype)).all():
             raise StateError("v = v0 + A x of start holds NaN or infinity.")
-
-
-def _describe(state: State) -> str:
-    if state.offsets is None:
-        return f"{len(state.blocks.points)} vectors"
-    return f"{len(state.offsets) - 1} blocks of atoms, {int(state.offsets[-1])} entries"

@@ -36,3 +36,24 @@ def _try_atoms(problem: Problem, blocks: Any) -> str:
         )
     fault = find_fault(problem, blocks)
     return "" if fault is None else "block {} of start {}.".format(*fault)
+
+
+def count_blocks(problem: Problem, state: Any) -> int | None:
+    """Return how many first blocks of the problem a state has; None: it has others."""
+    entries = state.blocks.points if state.offsets is None else state.blocks.atoms
+    mine = problem.offsets is None, problem.shared.shape, problem.start.dtype
+    if mine != (state.offsets is None, state.shared.shape, entries.dtype):
+        return None
+    if problem.offsets is None or state.offsets is None:
+        n, fits = len(entries), problem.start.shape[1:] == entries.shape[1:]
+    else:
+        n, known = len(state.offsets) - 1, np.asarray(state.offsets)
+        fits = np.array_equal(problem.offsets[: n + 1], known)
+    return n if fits and n <= problem.n_blocks else None
+
+
+def describe_blocks(state: Any) -> str:
+    """Say what blocks a state has."""
+    if state.offsets is None:
+        return f"{len(state.blocks.points)} vectors"
+    return f"{len(state.offsets) - 1} blocks of atoms, {int(state.offsets[-1])} entries"

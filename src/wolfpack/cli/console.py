@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from wolfpack.notice import compiling
+from wolfpack.kernels.notice import compiling
 from wolfpack.result import Event, Result, TraceRow
 
 INTERRUPTED = 130  # the exit code, as of any program that Ctrl-C ends

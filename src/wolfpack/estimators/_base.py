@@ -17,7 +17,7 @@ from wolfpack.checks.inputs import positive
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.threads import Threads
 from wolfpack.estimators._callbacks import CallbackSupportMixin
-from wolfpack.notice import say
+from wolfpack.kernels.notice import say
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result, Status, TraceRow
 from wolfpack.solve import solve

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from wolfpack.checks.inputs import kinds_of, shares
-from wolfpack.notice import compiling
+from wolfpack.kernels.notice import compiling
 from wolfpack.problems import chain
 from wolfpack.problems._sequences import join_sequences, pack_features
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from wolfpack.kernels.memory import copy, zeros
+from wolfpack.kernels.memory import copy, norm_of, zeros
 from wolfpack.problem import Problem
 from wolfpack.result import OracleError
 from wolfpack.run.crew import Crew
@@ -116,8 +116,8 @@ class Certifier:
         begin = time.perf_counter()
         exact, linear = self.rebuild(state)
         shared = exact.astype(state.shared.dtype, copy=False)
-        norm = _norm(exact)
-        drift = _norm(exact - state.shared) / norm if norm > 0 else 0.0
+        norm = norm_of(exact)
+        drift = norm_of(exact - state.shared) / norm if norm > 0 else 0.0
         gaps, best, averaged = np.zeros_like(state.sampler.gaps), exact, False
         witness = self.witness()
         if witness is None:
@@ -181,13 +181,13 @@ class Certifier:
 
     def _least(self, state, shared, exact, stop, gaps) -> float | None:
         """Return the oracle's sum over all blocks; None if `stop()` ended the pass."""
-        before = _norm(shared)
+        before = norm_of(shared)
         least = self.oracle_sum(state, exact, stop)
         if least is None or math.isnan(least):  # a pass here finds the block
             least = self._sum_here(state, shared, exact, stop, gaps)
         if least is None or not math.isfinite(before):
             return least
-        if _norm(shared) != before:
+        if norm_of(shared) != before:
             self._refuse(state, "v has changed in a full pass: an oracle only reads v.")
         return least
 
@@ -291,12 +291,3 @@ class Certifier:
 
     def _refuse(self, state: State, sentence: str, block: int = -1) -> NoReturn:
         raise OracleError(f"{self.problem.name}: {sentence}", block, state)
-
-
-def _norm(array: np.ndarray) -> float:
-    """Return the Euclidean norm, on one thread: those of BLAS wait for each other.
-
-    Where other processes use the cores, that takes a hundred times as long.
-    """
-    flat = array.reshape(-1)
-    return math.sqrt(np.einsum("i,i", flat, flat, dtype=np.float64))
