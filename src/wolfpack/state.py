@@ -138,7 +138,7 @@ class State:
         n_old = count_blocks(problem, start)
         if n_old is None:
             raise StateError(
-                f"start has the blocks of another problem: {describe_blocks(start)}, while "
+                f"start has the blocks of another problem, {describe_blocks(start)}; "
                 f"{problem.name} has {problem.n_blocks} blocks."
             )
         packed = store.pack(start.blocks)
@@ -186,7 +186,7 @@ class State:
         In a structural SVM v is A x / ridge, and A maps the start to 0. So where the
         ridge falls by `ratio`, the new x has the old v, which is near the optimum.
         """
-        if (size := _count_blocks(problem, self)) is None:  # `resume` refuses it
+        if (size := count_blocks(problem, self)) is None:  # `resume` refuses it
             return self
         store, offsets = problem.store, self.offsets
         start = problem.start[: size if offsets is None else offsets[-1]]

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from wolfpack.checks.trial import find_fault
 from wolfpack.problem import Problem
 
