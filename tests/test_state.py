@@ -133,7 +133,7 @@ def test_the_state_of_another_problem_is_refused():
     shorter = wolfpack.group_fused_lasso(Y[:-1], 0.4)
     fewer = wolfpack.chain_ssvm(CHAINS[0][1:], CHAINS[1][1:], 0.05, n_labels=4)
     for problem in (shorter, chain):
-        with pytest.raises(StateError, match="blocks of another problem: 23 vectors"):
+        with pytest.raises(StateError, match="blocks of another problem, 23 vectors"):
             wolfpack.solve(problem, start=state)
     state = wolfpack.solve(chain, max_epochs=1, tol=0).state
     with pytest.raises(StateError, match=r"25 blocks of atoms.*has 24 blocks"):
