@@ -106,7 +106,7 @@ def cold(monkeypatch, tmp_path):
 
 def test_warmup_compiles_all_that_fit_calls(cold, speaking, capsys):
     model, X, _ = make(GroupFusedLasso)
-    assert "run" in compiled_by(lambda: wolfpack.warmup(model, X))
+    assert "refine" in compiled_by(lambda: wolfpack.warmup(model, X))
     first, last = lines(capsys)
     assert "compiling the loops for group_fused_lasso, once" in first
     assert "compiled in" in last
