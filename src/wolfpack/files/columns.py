@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfpack.estimators.vectorizer import SequenceVectorizer
-from wolfpack.files.own import Examples, Reader, bad, is_whole
+from wolfpack.files.own import Examples, Reader, bad, read_count
 from wolfpack.files.table import open_text
 from wolfpack.files.template import Template, read_template
 
@@ -80,11 +80,9 @@ class ColumnsReader(Reader):
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> "ColumnsReader":
         """Return the reader of a saved model."""
-        n, names = saved.get("n_columns"), saved.get("vocabulary")
-        if not is_whole(n) or not isinstance(names, list):
-            raise ValueError("it does not say what its columns are")
-        if not all(isinstance(name, str) for name in names):
-            raise ValueError("its vocabulary holds more than words")
+        n, names = read_count(saved, "n_columns"), saved.get("vocabulary")
+        if not isinstance(names, list) or not all(isinstance(k, str) for k in names):
+            raise ValueError("its vocabulary is no list of words")
         reader = cls()
         reader.n_columns, reader.template = n, Template(str(saved.get("template")))
         if reader.template.n_columns > n:
@@ -95,10 +93,10 @@ class ColumnsReader(Reader):
     def write(self, examples: Examples, labels: list[Any]) -> str:
         """Return the file with another column, the labels that were found."""
         rows, _, mark = examples.given
-        blocks = (
-            "\n".join(mark.join([*row, str(k)]) for row, k in zip(s, found, strict=True))
-            for s, found in zip(rows, labels, strict=True)
-        )
+        blocks = []
+        for sentence, found in zip(rows, labels, strict=True):
+            pairs = zip(sentence, found, strict=True)
+            blocks.append("\n".join(mark.join([*row, k]) for row, k in pairs))
         return "\n\n".join(blocks) + "\n"
 
     def _features(self, found: Sentences) -> Iterator[list[dict[str, str]]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wolfpack.files.npz import FileError, read_npz
-from wolfpack.files.own import Examples, Reader, bad, is_whole
+from wolfpack.files.own import Examples, Reader, bad, read_count
 from wolfpack.files.table import check_file, open_text
 
 
@@ -47,7 +47,7 @@ class SvmlightReader(Reader):
     def from_dict(cls, saved: dict[str, Any]) -> "SvmlightReader":
         """Return the reader of a saved model."""
         reader = cls()
-        reader.n_features = _read_count(saved)
+        reader.n_features = read_count(saved, "n_features")
         return reader
 
     def write(self, examples: Examples, labels: Any) -> str:
@@ -65,7 +65,7 @@ class SvmlightReader(Reader):
             raise ValueError(f"{path} is empty: it needs an example a line.")
         lines = [k for k, line in enumerate(text.split("\n"), 1) if _content(line)]
         places = np.array(lines)
-        whole = y == np.round(y)
+        whole = (y == np.round(y)) & (np.abs(y) < 2**53)
         if not whole.all():
             k = np.flatnonzero(~whole)[0]
             raise ValueError(
@@ -73,9 +73,10 @@ class SvmlightReader(Reader):
                 "a whole number."
             )
         if not np.isfinite(X.data).all():
-            k = np.searchsorted(X.indptr, np.flatnonzero(~np.isfinite(X.data))[0], "right")
+            entry = np.flatnonzero(~np.isfinite(X.data))[0]
+            k = np.searchsorted(X.indptr, entry, "right") - 1
             raise ValueError(
-                f"{path}, line {places[k - 1]}: a value is NaN or infinite; write a "
+                f"{path}, line {places[k]}: a value is NaN or infinite; write a "
                 "number, or leave out the pair."
             )
         return Examples(X, y.astype(np.int64), places, None)
@@ -126,7 +127,7 @@ class ArraysReader(Reader):
     def from_dict(cls, saved: dict[str, Any]) -> "ArraysReader":
         """Return the reader of a saved model."""
         reader = cls(bool(saved.get("chains")))
-        reader.n_features = _read_count(saved)
+        reader.n_features = read_count(saved, "n_features")
         return reader
 
     def write(self, examples: Examples, labels: Any) -> str:
@@ -146,7 +147,7 @@ class ArraysReader(Reader):
         return Examples(split(X, offsets), split(y, offsets), None, None)
 
 
-def split(array: np.ndarray | None, offsets: np.ndarray) -> list[np.ndarray] | None:
+def split(array: Any, offsets: np.ndarray) -> Any:
     """Return the part of each sequence."""
     return None if array is None else [array[a:b] for a, b in pairwise(offsets)]
 
@@ -188,7 +189,8 @@ def _check_offsets(path: Path, offsets: np.ndarray, n: int) -> None:
 def _parse(text: str) -> tuple[Any, Any]:
     from sklearn.datasets import load_svmlight_file
 
-    return load_svmlight_file(io.BytesIO(text.encode()), zero_based=True)[:2]
+    load: Any = load_svmlight_file
+    return load(io.BytesIO(text.encode()), zero_based=True)
 
 
 def _content(line: str) -> str:
@@ -205,10 +207,3 @@ def _refuse_line(path: Path, text: str) -> None:
                 f"{path}, line {number}: {bad(line)} is not a class and pairs such as "
                 "3:0.5, with rising columns."
             ) from error
-
-
-def _read_count(saved: dict[str, Any]) -> int:
-    count = saved.get("n_features")
-    if not is_whole(count):
-        raise ValueError("it does not say how many features it has")
-    return count

@@ -78,27 +78,34 @@ def check_labels(path: Path, train: Examples, chains: bool) -> np.ndarray:
     classes = np.unique(flat(train.y, chains))
     if len(classes) < 2:
         raise ValueError(
-            f"{path} has one label only, {classes[0]!r:.60}; two or more are needed. Is "
-            "the label in another column?"
+            f"{path} has one label only, {str(classes[0])!r:.60}; two or more are "
+            "needed. Is the label in another column?"
         )
     return classes
 
 
 def check_test(
     path: Path, test: Examples, classes: np.ndarray, chains: bool
-) -> None:
-    """Raise where a file to test on has no labels, or one that training never saw."""
+) -> str | None:
+    """Raise where a file has no labels to test on; return a note on unknown ones."""
     if test.y is None:
         raise ValueError(f"{path} has no labels, and --test compares with them.")
     labels = flat(test.y, chains)
     unknown = np.flatnonzero(~np.isin(labels, classes))
-    if len(unknown):
-        k = unknown[0]
-        where = f"row {k}" if test.lines is None else f"line {test.lines[k]}"
+    if not len(unknown):
+        return None
+    k = unknown[0]
+    where = f"row {k}" if test.lines is None else f"line {test.lines[k]}"
+    if len(unknown) == len(labels):
         raise ValueError(
             f"{path}, {where}: the label {str(labels[k])!r:.60} does not occur in "
-            "training; correct it, or leave out that example."
+            "training, and neither do the others. Is the label in the same column?"
         )
+    names = ", ".join(str(label) for label in np.unique(labels[unknown])[:8])
+    return (
+        f"{len(unknown)} labels of {path} do not occur in training, the first of them "
+        f"in {where}, and count as errors: {bad(names)}."
+    )
 
 
 def bad(text: str) -> str:
@@ -106,6 +113,9 @@ def bad(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
-def is_whole(value: Any) -> bool:
-    """Return whether this is a whole number from 1."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+def read_count(saved: dict[str, Any], name: str) -> int:
+    """Return a whole number from 1 that a saved model holds."""
+    value = saved.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} is {value!r:.60}")
+    return value

@@ -58,8 +58,8 @@ class TableReader(Reader):
                 names = [*self.columns]
         if self.has_head and head is None:
             raise ValueError(
-                f"{path}, line {lines[0]}: {bad(','.join(rows[0]))} is no line of names, "
-                f"which the file of the training had: {_some(self.columns)}."
+                f"{path}, line {lines[0]}: {bad(','.join(rows[0]))} is no line of "
+                f"names, which the file of the training had: {_some(self.columns)}."
             )
         cells = dict(zip(names or (), zip(*rows, strict=True), strict=True))
         missing = [name for name in self.columns if name not in cells]
@@ -162,7 +162,9 @@ class TableReader(Reader):
         labels = cells.get(self.label)
         if labels is not None and "" in labels:
             line = lines[labels.index("")]
-            raise ValueError(f"{path}, line {line}: the label, {self.label!r}, is empty.")
+            raise ValueError(
+                f"{path}, line {line}: the label, {self.label!r}, is empty."
+            )
         y = None if labels is None else np.array(labels)
         return Examples(X, y, np.array(lines), (head, rows))
 
@@ -184,8 +186,8 @@ def _read(path: Path) -> tuple[list[int], list[str] | None, list[list[str]]]:
     twice = {name for name in head if head.count(name) > 1}
     if twice:
         raise ValueError(
-            f"{path}, line {lines[0]}: two columns are called {min(twice)!r}; give each "
-            "a name of its own."
+            f"{path}, line {lines[0]}: two columns are called {min(twice)!r}; give "
+            "each a name of its own."
         )
     if len(rows) == 1:
         raise ValueError(f"{path} has a line of names and no example.")
