@@ -133,7 +133,7 @@ class Page:
         return f'<div class="cards">{"".join(cards)}</div>'
 
     def _card(self, weights: np.ndarray) -> str:
-        order = np.argsort(-weights, kind="stable").tolist()
+        order: list[int] = np.argsort(-weights, kind="stable").tolist()
         best = [k for k in order[:SHOWN] if weights[k] > 0]
         worst = [k for k in order[-SHOWN:] if weights[k] < 0]
         most = float(np.abs(weights).max())

@@ -51,10 +51,14 @@ def predict(
         chains = isinstance(estimator, ChainSSVM)
         reader, examples = _read(estimator, about, model, data, read_folds(folds))
         found = estimator.predict(examples.X)
-        words = _in_words(found, about.get("label_names"), chains)
+        names = about.get("label_names")
+        words = _in_words(found, names, chains)
+        # Labels of one letter each are read best without spaces.
+        letters = all(len(str(one)) == 1 for one in names or estimator.classes_)
+        mark = "" if letters or not chains else " "
         if output is None:
             for one in words:
-                print(json.dumps(one) if as_json else _joined(one))  # noqa: T201
+                print(json.dumps(one) if as_json else mark.join(one))  # noqa: T201
         else:
             _write(reader, examples, words, output)
         _tell_score(examples.y, found, estimator.classes_, chains)
@@ -110,9 +114,3 @@ def _tell_score(y: Any, found: Any, classes: np.ndarray, chains: bool) -> None:
     if "chunk_f1" in right:
         text += f"; chunk F1: {right['chunk_f1']:.4f}"
     print(text, file=sys.stderr)  # noqa: T201
-
-
-def _joined(words: list[str] | str) -> str:
-    if isinstance(words, str):
-        return words
-    return ("" if all(len(word) == 1 for word in words) else " ").join(words)
