@@ -93,9 +93,8 @@ def window(n_columns: int) -> str:
 
     Examples
     --------
-    >>> print(window(2)[:47])
-    word[-2]=%lower[-2,0]
-    word[-1]=%lower[-1,0]
+    >>> window(2).splitlines()[:2]
+    ['word[-2]=%lower[-2,0]', 'word[-1]=%lower[-1,0]']
     """
     rows = range(-2, 3)
     lines = [f"word[{k}]=%lower[{k},0]" for k in rows]
