@@ -95,8 +95,8 @@ def test_a_label_that_training_never_saw_is_an_error_of_the_model(tagger, folder
     test.write_text(columns(rows))
     result = run("fit", folder / "train.txt", "--test", test)
     line = len(rows[0]) + 2
-    assert f"1 labels of {test} do not occur in training" in result.stdout
-    assert f"in line {line}, and count as errors: 'B-ORG'" in result.stdout
+    assert f"labels of {test} that training never saw, the first" in result.stdout
+    assert f"in line {line}, count as errors: 'B-ORG'" in result.stdout
     n = sum(map(len, rows))
     assert f"{(n - 1) / n:.4f} in test" in result.stdout
 
@@ -299,6 +299,7 @@ def test_arrays(tmp_path):
     assert (found[:, 2] == np.concatenate(train.y)).mean() == report["train_score"]
 
 
+REGRESSION = "p,q\n" + "".join(f"{k},{k / 8}\n" for k in range(30))
 TWO = "a X\nb Y\n\na X\n"
 
 
@@ -325,6 +326,7 @@ TWO = "a X\nb Y\n\na X\n"
         ("a.csv", "p,q\nx,a\n,b\n", [], "line 3, column 'p': the cell is empty"),
         ("a.csv", "p,q\n1,a\n2,\n", [], "line 3: the label, 'q', is empty"),
         ("a.csv", "p,q\n1,a\n2,a\n", [], "one label only, 'a'"),
+        ("a.csv", REGRESSION, [], "30 different labels in 30 examples; classes are"),
         ("a.csv", "p,p\n1,a\n2,b\n", [], "two columns are called 'p'"),
         ("a.csv", "q\na\nb\n", [], "has no column besides the label, 'q'"),
         ("a.csv", "p,q\n1,a\n2,b\n", ["--label", "r"], "columns of"),

@@ -76,6 +76,12 @@ def check_labels(path: Path, train: Examples, chains: bool) -> np.ndarray:
     if train.y is None:
         raise ValueError(f"{path} has no labels, and training needs them.")
     classes = np.unique(flat(train.y, chains))
+    if not chains and len(classes) > max(len(train.y) // 2, 20):
+        raise ValueError(
+            f"{path} has {len(classes)} different labels in {len(train.y)} examples; "
+            "classes are needed, and not numbers to predict. Is the label in another "
+            "column?"
+        )
     if len(classes) < 2:
         raise ValueError(
             f"{path} has one label only, {str(classes[0])!r:.60}; two or more are "
@@ -103,8 +109,8 @@ def check_test(
         )
     names = ", ".join(str(label) for label in np.unique(labels[unknown])[:8])
     return (
-        f"{len(unknown)} labels of {path} do not occur in training, the first of them "
-        f"in {where}, and count as errors: {bad(names)}."
+        f"labels of {path} that training never saw, the first of them in {where}, "
+        f"count as errors: {bad(names)}."
     )
 
 
