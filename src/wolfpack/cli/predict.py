@@ -34,21 +34,10 @@ def predict(
     An .npz file holds `X` (positions, features) and, for sequences, `offsets` (where
     each begins, and the end), and may hold `y`. In Python: `model.predict(X)`.
     """
-    from wolfpack.estimators.multiclass import MulticlassSVM
-    from wolfpack.estimators.structured import ChainSSVM
-    from wolfpack.files.model_file import load_model
-
     with plain_errors():
         if output is not None:
             check_target("--output", output, output)
-        estimator, about = load_model(model)
-        if not isinstance(estimator, ChainSSVM | MulticlassSVM):
-            kind = type(estimator).__name__
-            raise ValueError(
-                f"{model} holds a {kind}, and predict needs a model of labels; in "
-                "Python: wolfpack.models.load_model."
-            )
-        chains = isinstance(estimator, ChainSSVM)
+        estimator, about, chains = _load(model)
         reader, examples = _read(estimator, about, model, data, read_folds(folds))
         found = estimator.predict(examples.X)
         names = about.get("label_names")
@@ -62,6 +51,22 @@ def predict(
         else:
             _write(reader, examples, words, output)
         _tell_score(examples.y, found, estimator.classes_, chains)
+
+
+def _load(path: Path) -> tuple[Any, dict[str, Any], bool]:
+    """Return a saved model, what is known about it, and whether it labels sequences."""
+    from wolfpack.estimators.multiclass import MulticlassSVM
+    from wolfpack.estimators.structured import ChainSSVM
+    from wolfpack.files.model_file import load_model
+
+    estimator, about = load_model(path)
+    if not isinstance(estimator, ChainSSVM | MulticlassSVM):
+        kind = type(estimator).__name__
+        raise ValueError(
+            f"{path} holds a {kind}, and predict needs a model of labels; in Python: "
+            "wolfpack.models.load_model."
+        )
+    return estimator, about, isinstance(estimator, ChainSSVM)
 
 
 def _read(

@@ -15,7 +15,7 @@ from wolfpack.files.own import Examples, Reader, bad
 from wolfpack.files.table import floats, is_head, read_cells, wrong_cell
 
 NAMES_OF_ROWS = ("", "index", "id", "unnamed: 0")  # first columns that describe nothing
-MOST_WORDS = 1000  # of a column
+MOST_WORDS = 200  # of a column, because each takes a number a row
 
 
 class TableReader(Reader):
