@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from wolfpack.cli.changes import changes
-from wolfpack.cli.console import INTERRUPTED, LIMIT_REACHED, fail, plain_errors
-from wolfpack.cli.options import (
-    Engine,
-    Mode,
-    Sampling,
-    check_targets,
-    read_folds,
-    read_step,
-)
+from wolfpack.cli.console import plain_errors
+from wolfpack.cli.fit import fit
+from wolfpack.cli.options import check_targets
+from wolfpack.cli.predict import predict
 
 app = typer.Typer(
     help="Block-coordinate Frank-Wolfe: train, certify, predict.",
@@ -31,20 +25,8 @@ app = typer.Typer(
 say = Console(highlight=False, soft_wrap=True).print
 
 HELP = {
-    "alpha": "Regularisation, lambda. Default: 0.01 for chains, 1 for signals.",
-    "tol": "Relative duality gap to stop at. Default: 0.001; signals 0.0001.",
-    "step": "line, open-loop, exact (signals only) or a number.",
-    "engine": "Who runs it: one thread, threads, threads in step, a Ray cluster.",
-    "address": "ray: of a running cluster. Default: start one on this machine.",
-    "mode": "threads: how they work together. Default: merge.",
+    "alpha": "Regularisation, lambda. Default: 0.01 for labels, 1 for signals.",
     "workers": "Workers, T. Default: all cores; serial has 1.",
-    "batch": "Blocks an update, tau. Default: what the engine finds best.",
-    "sampling": "Choice of blocks. Default: gap, or what the engine can do; signals "
-    "cyclic.",
-    "avg": "Keep the average too.",
-    "accelerate": "An accelerated outer loop. Default: where it is possible.",
-    "plot": "Draw convergence (chains) or the signal here.",
-    "json": "JSON lines: one a check, and the report.",
     "samples": "Blocks and pairs to sample. Default: by the size of v, 8 to 1000.",
     "clear": "Remove them: what is needed is compiled again.",
     "fast": "Small settings: all of it in minutes, to see that it runs.",
@@ -73,116 +55,14 @@ def top(
     """Take the options that belong to no single command."""
 
 
-@app.command()
-def fit(
-    dataset: Annotated[str, typer.Argument(help="One of `wolfpack datasets`.")],
-    alpha: Annotated[float | None, typer.Option(help=HELP["alpha"])] = None,
-    tol: Annotated[float | None, typer.Option(help=HELP["tol"])] = None,
-    engine: Annotated[Engine, typer.Option(help=HELP["engine"])] = Engine.serial,
-    mode: Annotated[Mode | None, typer.Option(help=HELP["mode"])] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help=HELP["workers"])] = None,
-    address: Annotated[str | None, typer.Option(help=HELP["address"])] = None,
-    batch_size: Annotated[int | None, typer.Option(help=HELP["batch"])] = None,
-    step: Annotated[str, typer.Option(help=HELP["step"])] = "",
-    sampling: Annotated[Sampling | None, typer.Option(help=HELP["sampling"])] = None,
-    averaging: Annotated[bool, typer.Option("--averaging", help=HELP["avg"])] = False,
-    accelerate: Annotated[
-        bool | None,
-        typer.Option("--accelerate/--no-accelerate", help=HELP["accelerate"]),
-    ] = None,
-    max_epochs: Annotated[int, typer.Option(min=1, help="Most passes.")] = 100_000,
-    max_seconds: Annotated[float | None, typer.Option(help="Most time.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
-    folds: Annotated[str, typer.Option(help="ocr: train on these, as 0 or 1-9.")] = "",
-    save: Annotated[Path | None, typer.Option(help="Keep the model here.")] = None,
-    plot: Annotated[Path | None, typer.Option(help=HELP["plot"])] = None,
-    as_json: Annotated[bool, typer.Option("--json", help=HELP["json"])] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
-) -> None:
-    """Train on a data set and certify the answer.
-
-    In Python: `wolfpack.ChainSSVM(...).fit(X, y)` or
-    `wolfpack.GroupFusedLasso(...).fit(Y)`; `--engine threads` is `engine=Threads()`.
-    Exit code 0: converged; 3: a limit was reached first; 130: interrupted (the model so
-    far is saved all the same).
-    """
-    options = {
-        "alpha": alpha,
-        "tol": tol,
-        "batch_size": batch_size,
-        "step": read_step(step),
-        "sampling": sampling.value if sampling else None,
-        "averaging": averaging,
-        "accelerate": accelerate,
-        "max_iter": max_epochs,
-        "max_seconds": max_seconds,
-        "random_state": seed,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
-    with plain_errors():
-        from wolfpack.cli import jobs
-
-        check_targets(save, plot)
-        team = jobs.make_engine(engine.value, mode and mode.value, workers, address)
-        job = jobs.load(dataset, read_folds(folds))
-        if not as_json:
-            say(job.describe(given))
-        report = job.fit(given, as_json=as_json, quiet=quiet, engine=team)
-        failed = job.keep(report, save, plot)
-        say(json.dumps(report) if as_json else job.summary(report), markup=False)
-        if failed is not None:  # the answer was printed before
-            fail(failed)
-    status = report["status"]
-    if status == "INTERRUPTED":
-        raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(0 if status == "CONVERGED" else LIMIT_REACHED)
-
-
-@app.command()
-def predict(
-    model: Annotated[Path, typer.Argument(help="A file of `wolfpack fit --save`.")],
-    data: Annotated[str, typer.Argument(help="A data set, or an .npz file.")],
-    folds: Annotated[str, typer.Option(help="ocr: only these, as 0 or 1-9.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON line each.")] = False,
-) -> None:
-    """Label sequences with a saved model.
-
-    Of a data set with a test part, that part is labelled; the share of right labels,
-    where they are known, goes to stderr.
-
-    An .npz file holds `X` (positions, features) and `offsets` (where each sequence
-    begins, and the end), and may hold `y`. In Python: `model.predict(X)`.
-    """
-    from wolfpack.cli import jobs
-    from wolfpack.estimators.structured import ChainSSVM
-    from wolfpack.files.model_file import load_model
-
-    with plain_errors():
-        estimator, about = load_model(model)
-        if not isinstance(estimator, ChainSSVM):
-            kind = type(estimator).__name__
-            raise ValueError(
-                f"{model} holds a {kind}, and predict labels sequences; in Python: "
-                "wolfpack.models.load_model."
-            )
-        sequences = jobs.load_sequences(data, read_folds(folds))
-        labels = estimator.predict(sequences.X)
-        names = about.get("label_names")
-        for labelling in labels:
-            words = [names[k] if names else str(k) for k in labelling]
-            line = json.dumps(words) if as_json else _joined(words)
-            print(line)  # noqa: T201
-        if sequences.y is not None:
-            score = estimator.score(sequences.X, sequences.y)
-            print(f"right: {score:.4f} of all positions", file=sys.stderr)  # noqa: T201
-
-
+app.command()(fit)
+app.command()(predict)
 app.command()(changes)
 
 
 @app.command()
 def theory(
-    dataset: Annotated[str, typer.Argument(help="One of `wolfpack datasets`.")],
+    dataset: Annotated[str, typer.Argument(help="As in `wolfpack fit`.")],
     alpha: Annotated[float | None, typer.Option(help=HELP["alpha"])] = None,
     workers: Annotated[int | None, typer.Option(min=1, help=HELP["workers"])] = None,
     tol: Annotated[float | None, typer.Option(help=HELP["goal"])] = None,
@@ -284,10 +164,6 @@ def demo(
         from wolfpack.cli.demo import run
 
         run(out, say)
-
-
-def _joined(words: list[str]) -> str:
-    return ("" if all(len(word) == 1 for word in words) else " ").join(words)
 
 
 def main() -> None:

@@ -4,8 +4,6 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from wolfpack import datasets
 from wolfpack.cli.console import Watcher, describe_team, peak_memory_mb, to_dict
 from wolfpack.engines.ray import Ray
@@ -13,7 +11,9 @@ from wolfpack.engines.serial import Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
 from wolfpack.estimators.structured import ChainSSVM
-from wolfpack.files.model_file import open_npz, save_model
+from wolfpack.files.model_file import save_model
+from wolfpack.files.npz import replacing
+from wolfpack.files.numbers import read_arrays, split
 from wolfpack.problem import Problem
 from wolfpack.problems.chain import chain_ssvm
 
@@ -27,12 +27,21 @@ class Labelled(NamedTuple):
     y: list | None
 
 
-def load(name: str, folds: list[int] | None) -> "Job":
-    """Return the job for a data set by name."""
+def load(
+    name: str, folds: list[int] | None, own: dict[str, Any] | None = None
+) -> "Job":
+    """Return the job for a data set by name, or for a file, for which `own` is."""
     from wolfpack.cli.signal_job import SignalJob
 
+    own = own or {}
     if folds is not None and name != "ocr":
         raise ValueError(f"--folds is for ocr; {name} has no folds.")
+    if name in CHAINS + SIGNALS and own:
+        option = next(iter(own)).replace("_", "-")
+        raise ValueError(
+            f"--{option} is for files of your own, and {name} is a data set of "
+            f"wolfpack; if you mean a file, write ./{name}."
+        )
     if name == "dates":
         return ChainJob(*datasets.load_dates())
     if name == "ocr":
@@ -44,8 +53,15 @@ def load(name: str, folds: list[int] | None) -> "Job":
         return SignalJob(name, noisy, clean)
     if name == "acgh":
         return SignalJob(name, datasets.load_acgh(), None)
+    if Path(name).exists() or Path(name).suffix or "/" in name:
+        from wolfpack.cli.own_files import FileJob
+
+        return FileJob(Path(name), **own)
     known = ", ".join(CHAINS + SIGNALS)
-    raise ValueError(f"there is no data set {name!r}; there are {known}.")
+    raise ValueError(
+        f"there is no data set {name!r}; there are {known}. There is no file of that "
+        "name either."
+    )
 
 
 def make_engine(
@@ -93,26 +109,11 @@ def load_sequences(name: str, folds: list[int] | None) -> Labelled:
 
 
 def _read_sequences(path: Path) -> Labelled:
-    arrays = open_npz(path, ("X", "offsets", "y"))
-    missing = {"X", "offsets"} - set(arrays)
-    if missing:
-        raise ValueError(f"{path} lacks {sorted(missing)}; it has {sorted(arrays)}.")
-    X, offsets, y = arrays["X"], arrays["offsets"], arrays.get("y")
-    if X.ndim != 2 or X.dtype.kind not in "biuf":
-        raise ValueError(
-            f"{path}: X must be numbers of shape (positions, features), but is "
-            f"{X.dtype} of shape {X.shape}."
-        )
-    if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) < 2:
-        raise ValueError(f"{path}: offsets must be a row of at least 2 whole numbers.")
-    if offsets[0] != 0 or offsets[-1] != len(X) or (offsets[1:] <= offsets[:-1]).any():
-        raise ValueError(f"{path}: offsets must rise from 0 to {len(X)}, X's length.")
-    if y is not None and y.ndim != 1:
-        raise ValueError(f"{path}: y must be a row of labels, not of shape {y.shape}.")
-    if y is not None and len(y) != len(X):
-        raise ValueError(f"{path}: X has {len(X)} positions and y has {len(y)}.")
-    cuts = offsets[1:-1]
-    return Labelled(np.split(X, cuts), None if y is None else np.split(y, cuts))
+    X, y, offsets = read_arrays(path)
+    if offsets is None:
+        has = ["X"] if y is None else ["X", "y"]
+        raise ValueError(f"{path} lacks ['offsets']; it has {has}.")
+    return Labelled(split(X, offsets), split(y, offsets))
 
 
 def _outer_steps(report: dict[str, Any]) -> str:
@@ -125,6 +126,7 @@ class Job(ABC):
 
     model: Any
     estimator: Any  # its defaults are those of the command line
+    has_page = True
 
     def watch(
         self, data: tuple, as_json: bool, quiet: bool, engine: Any
@@ -144,7 +146,11 @@ class Job(ABC):
         return {**status, **row, **team, "peak_memory_mb": peak_memory_mb()}
 
     def keep(
-        self, report: dict[str, Any], save: Path | None, plot: Path | None
+        self,
+        report: dict[str, Any],
+        save: Path | None,
+        plot: Path | None,
+        page: Path | None = None,
     ) -> OSError | None:
         """Write what is asked for, and say so in the report; return what failed."""
         try:
@@ -153,6 +159,10 @@ class Job(ABC):
             if plot is not None:
                 self.plot(plot)
                 report["plot"] = str(plot)
+            if page is not None:
+                with replacing(page) as file:
+                    file.write(self.page(report).encode())
+                report["report"] = str(page)
         except OSError as error:
             return error
         return None
@@ -171,9 +181,24 @@ class Job(ABC):
     ) -> dict[str, Any]:
         """Do it; return the report."""
 
-    @abstractmethod
     def summary(self, report: dict[str, Any]) -> str:
         """Say what came out."""
+        lines = [self.certificate(report)]
+        for name, words in (("score", "Right labels"), ("chunk_f1", "Chunk F1")):
+            if f"train_{name}" in report:
+                lines.append(f"{words}: {report[f'train_{name}']:.4f} in training")
+                if f"test_{name}" in report:
+                    lines[-1] += f", {report[f'test_{name}']:.4f} in test"
+                lines[-1] += "."
+        if report["peak_memory_mb"]:
+            lines[-1] += f" Peak memory {report['peak_memory_mb']:.0f} MB."
+        if "note" in report:
+            lines.append(f"Note: {report['note']}")
+        return "\n".join(lines + self.files(report))
+
+    def page(self, report: dict[str, Any]) -> str:
+        """Return the model in one page of HTML."""
+        raise NotImplementedError
 
     @abstractmethod
     def save(self, path: Path) -> Path:
@@ -212,7 +237,7 @@ class Job(ABC):
 
     def files(self, report: dict[str, Any]) -> list[str]:
         """Say what was written."""
-        names = {"model": "Saved", "plot": "Picture"}
+        names = {"model": "Saved", "plot": "Picture", "report": "Report"}
         return [f"{names[k]}: {report[k]}" for k in names if k in report]
 
 
@@ -256,13 +281,11 @@ class ChainJob(Job):
         about = {"dataset": self.train.name, "label_names": self.train.label_names}
         return save_model(self.model, path, **about)
 
-    def summary(self, report: dict[str, Any]) -> str:
-        """Say what came out."""
-        lines = [self.certificate(report)]
-        lines.append(f"Right labels: {report['train_score']:.4f} in training")
-        if "test_score" in report:
-            lines[-1] += f", {report['test_score']:.4f} in test"
-        lines[-1] += "."
-        if report["peak_memory_mb"]:
-            lines[-1] += f" Peak memory {report['peak_memory_mb']:.0f} MB."
-        return "\n".join(lines + self.files(report))
+    def page(self, report: dict[str, Any]) -> str:
+        """Return the model in one page of HTML."""
+        from wolfpack.cli.model_page import Page
+
+        words = self.train.label_names
+        labels = [words[k] for k in self.model.classes_]
+        names = [f"x{k}" for k in range(self.model.n_features_in_)]
+        return Page(self, self.train.name, labels, names).render(report)

@@ -22,6 +22,7 @@ class SignalJob(Job):
     """Find the change points of a signal."""
 
     estimator = GroupFusedLasso
+    has_page = False
 
     def __init__(self, name: str, noisy: np.ndarray, clean: np.ndarray | None):
         self.name, self.noisy, self.clean = name, noisy, clean

@@ -182,13 +182,13 @@ def _views(text: Text) -> dict[str, list[str]]:
     return {
         "word": lower,
         "tag": [*text.tags],
-        "shape": [_shape(word) for word in text.words],
+        "shape": [word_shape(word) for word in text.words],
         "prefix": [word[:3] for word in lower],
         "suffix": [word[-3:] for word in lower],
     }
 
 
-def _shape(word: str) -> str:
+def word_shape(word: str) -> str:
     """Shorten runs of letters and digits: ``McDonald-1990`` is ``XxXx-0``."""
     for run, letter in (("[a-z]+", "x"), ("[A-Z]+", "X"), ("[0-9]+", "0")):
         word = re.sub(run, letter, word)

@@ -7,6 +7,7 @@ numbers under a name such as "time". What is wrong with a cell is said with its 
 import csv
 import gzip
 import warnings
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,16 +49,14 @@ class Table(NamedTuple):
         """
         if self.index is None:
             return None
-        numbers = _floats(self.index)
+        numbers = floats(self.index)
         return _dates(self.index) if numbers is None else numbers
 
 
 def read_table(path: Path) -> Table:
     """Read a signal, one row a time; raise ValueError where it is none."""
     kind = (Path(path.stem) if path.suffix == ".gz" else path).suffix.lower()
-    if not path.is_file():
-        what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise ValueError(f"{path} {what}.")
+    check_file(path)
     if kind == ".npy":
         table = _unnamed(path, _read_npy(path))
     elif kind == ".npz":
@@ -107,11 +106,11 @@ def _unnamed(path: Path, values: np.ndarray) -> Table:
 
 
 def _read_text(path: Path) -> Table:
-    lines, rows = _cells(path)
+    lines, rows = read_cells(path)
     if not rows:
         raise ValueError(f"{path} is empty.")
     head = None
-    if all(_floats([cell]) is None and _dates([cell]) is None for cell in rows[0]):
+    if is_head(rows[0]):
         head, lines, rows = rows[0], lines[1:], rows[1:]
     names = head or [f"column {j}" for j in range(len(rows[0]))]
     for line, row in zip(lines, rows, strict=True):
@@ -123,21 +122,34 @@ def _read_text(path: Path) -> Table:
     index = [row[0] for row in rows] if has_index else None
     first = int(has_index)
     cells = [row[first:] for row in rows]
-    values = _floats(cells)
+    values = floats(cells)
     if values is None or not np.isfinite(values).all():
         raise ValueError(f"{path}, {_wrong_cell(lines, names[first:], cells)}")
     values = values.reshape(len(rows), len(names) - first)
     return Table(values, names[first:], index, names[0] if head and has_index else "")
 
 
-def _cells(path: Path) -> tuple[list[int], list[list[str]]]:
-    """Return the rows that are not empty, and their lines in the file."""
+def check_file(path: Path) -> None:
+    """Raise ValueError where there is no such file."""
+    if not path.is_file():
+        what = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise ValueError(f"{path} {what}.")
+
+
+def open_text(path: Path) -> str:
+    """Return the text of a file, which may be packed by gzip."""
+    check_file(path)
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            text = file.read()
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+            return file.read()
+    except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path} is no text in UTF-8: {error}.") from error
+
+
+def read_cells(path: Path) -> tuple[list[int], list[list[str]]]:
+    """Return the rows that are not empty, and their lines in the file."""
+    text = open_text(path)
     begin = next(filter(str.strip, text.splitlines()), "")
     mark = max(",;\t", key=begin.count)
     if mark not in begin:
@@ -154,25 +166,35 @@ def _cells(path: Path) -> tuple[list[int], list[list[str]]]:
     return lines, rows
 
 
+def is_head(cells: list[str]) -> bool:
+    """Return whether these are names: neither numbers nor dates."""
+    return all(floats([cell]) is None and _dates([cell]) is None for cell in cells)
+
+
 def _is_index(head: list[str] | None, rows: list[list[str]]) -> bool:
     """Whether the first column names the rows: no numbers, or by its own name."""
     if head is not None and head[0].lower() in INDEX_NAMES:
         return True
-    return _floats([rows[0][0]]) is None and _floats([rows[-1][0]]) is None
+    return floats([rows[0][0]]) is None and floats([rows[-1][0]]) is None
 
 
 def _wrong_cell(lines: list[int], names: list[str], cells: list[list[str]]) -> str:
     for line, row in zip(lines, cells, strict=True):
         for name, cell in zip(names, row, strict=True):
-            value = _floats([cell])
+            value = floats([cell])
             if value is None or not np.isfinite(value[0]):
-                what = f"{cell!r} is no number" if cell else "the cell is empty"
-                where = f"line {line}, column {name!r}"
-                return f"{where}: {what}. Fill it or leave out its row."
+                return wrong_cell(line, name, cell)
     raise AssertionError("every cell is a number")
 
 
-def _floats(cells: list) -> np.ndarray | None:
+def wrong_cell(line: int, name: str, cell: str) -> str:
+    """Say what is wrong with a cell that should be a number."""
+    what = f"{cell!r} is no number" if cell else "the cell is empty"
+    return f"line {line}, column {name!r}: {what}. Fill it or leave out its row."
+
+
+def floats(cells: list) -> np.ndarray | None:
+    """Return cells as numbers, or None where one is none."""
     try:
         return np.array(cells, dtype=np.float64)
     except ValueError:

@@ -29,7 +29,7 @@ def to_html(result: "Result") -> str:
         f"<div>The minimum lies between <b>{_number(result.lower_bound)}</b> and "
         f"<b>{_number(result.objective)}</b>: gap {result.gap:.2e}, relative "
         f"{result.relative_gap:.2e}.</div>"
-        f"{_bar(result)}{_curve(result.trace)}"
+        f"{bar(result)}{curve(result.trace)}"
         f'<small style="opacity:.7">{escape(facts)}</small></div>'
     )
 
@@ -38,7 +38,7 @@ def _number(value: float) -> str:
     return escape(f"{value:.8g}")
 
 
-def _bar(result: "Result") -> str:
+def bar(result: "Result") -> str:
     """Return the bounds of the minimum within those of the whole run."""
     ends = [row.lower_bound for row in result.trace] + [result.lower_bound]
     tops = [row.objective for row in result.trace] + [result.objective]
@@ -57,7 +57,7 @@ def _bar(result: "Result") -> str:
     )
 
 
-def _curve(trace: "Sequence[TraceRow]") -> str:
+def curve(trace: "Sequence[TraceRow]") -> str:
     """Return the gap against passes, on a logarithmic scale."""
     points = [(row.epoch, row.gap) for row in trace]
     points = [(x, math.log10(y)) for x, y in points if 0 < y < math.inf]
