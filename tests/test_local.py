@@ -80,6 +80,7 @@ class Watched(NamedTuple):
     meetings: np.ndarray
     calls: np.ndarray
     fault: np.ndarray  # the block whose oracle raises, after so many calls
+    roots: np.ndarray  # of the weights, for the functions of the problem
 
 
 @numba.njit
@@ -108,7 +109,7 @@ def watched(n=30, d=2, alpha=0.4):
     Y = np.random.default_rng(0).normal(size=(n, d)).cumsum(axis=0)
     made = wolfpack.group_fused_lasso(Y, alpha, q=1.0)
     zeros = [np.zeros(size, np.int64) for size in (n, 1, n - 1)]
-    data = Watched(alpha, *zeros, np.full(2, -1))
+    data = Watched(alpha, *zeros, np.full(2, -1), np.ones(n))
     functions = {"value": None, "minimiser": None, "contains": None}
     return dataclasses.replace(
         made, data=data, oracle=oracle, constants=None, name="watched", **functions

@@ -34,7 +34,10 @@ def model(data):
         (lambda X, y: ([*X[:5], X[5] / 0], y), r"X\[5\] holds NaN or infinity"),
         (lambda X, y: ([X[0][:0], *X[1:]], y), r"X\[0\] must have shape \(T >= 1, p\)"),
         (lambda X, y: ([x[0] for x in X], y), r"X\[0\] must have shape"),
-        (lambda X, y: ([[["a"]], *X[1:]], y), r"X\[0\] must be a numeric"),
+        (
+            lambda X, y: ([[["a"]], *X[1:]], y),
+            r"X\[0\] holds dicts or strings; put",
+        ),
         (lambda X, y: (sp.csr_matrix(X[1]), y), "X must be a list of"),
         (lambda X, y: (X, None), "y must be a list of label arrays.*not NoneType"),
         (lambda X, y: (X, np.concatenate(y)), r"y\[0\] must be one label a position"),

@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as hnp
 from sklearn.exceptions import ConvergenceWarning
 
 from wolfpack import ChainSSVM, GroupFusedLasso, MulticlassSVM
+from wolfpack.change_points import StaircaseWarning
 
 few = settings(max_examples=12, deadline=None, derandomize=True)
 some = settings(max_examples=25, deadline=None, derandomize=True)
@@ -37,6 +38,7 @@ def fit(model, *data, **more):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", StaircaseWarning)
         return model.fit(*data, **more)
 
 

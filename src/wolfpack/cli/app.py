@@ -83,7 +83,7 @@ def theory(
 
         check_targets(None, plot)
         job = jobs.load(dataset, None)
-        goal = job.estimator().tol if tol is None else tol
+        goal = job.tol if tol is None else tol
         report = Report.make(
             job.problem(alpha), tol=goal, workers=workers, samples=samples,
             confidence=confidence, seed=seed,

@@ -167,6 +167,11 @@ class Job(ABC):
             return error
         return None
 
+    @property
+    def tol(self) -> float:
+        """Where `fit` stops, unless the user says otherwise."""
+        return self.estimator().tol
+
     @abstractmethod
     def describe(self, options: dict[str, Any]) -> str:
         """Say what will be done."""

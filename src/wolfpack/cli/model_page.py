@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wolfpack.cli.jobs import Job
-from wolfpack.result_html import bar, curve
+from wolfpack.run.result_html import bar, curve
 
 SHOWN = 8  # features for a label, and as many against it
 RED, BLUE = "213, 94, 0", "0, 114, 178"

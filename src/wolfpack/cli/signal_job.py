@@ -27,6 +27,11 @@ class SignalJob(Job):
     def __init__(self, name: str, noisy: np.ndarray, clean: np.ndarray | None):
         self.name, self.noisy, self.clean = name, noisy, clean
 
+    @property
+    def tol(self) -> float:
+        """Where `fit` stops, unless the user says otherwise."""
+        return DEFAULTS["tol"]
+
     def describe(self, options: dict[str, Any]) -> str:
         """Say what will be done."""
         n, d = self.noisy.shape
