@@ -69,7 +69,7 @@ def cluster():
     "name",
     [
         pytest.param(name, id=f"{name}-ray-", marks=RAY_MARKS)
-        if name in ("chain", "by hand")
+        if name == "by hand"
         else pytest.param(name, id=f"{name}-ray-", marks=[*RAY_MARKS, pytest.mark.slow])
         for name in CASES
     ],

@@ -229,6 +229,7 @@ def sparse_examples():
     return X, np.random.default_rng(0).integers(5, size=60)
 
 
+@pytest.mark.slow
 def test_many_sparse_features_cost_what_a_step_touches():
     X, y = sparse_examples()
     problem = multiclass_svm(X, y, ALPHA)

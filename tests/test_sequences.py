@@ -249,6 +249,7 @@ def test_normalize_auto_is_for_dense_positions(text):
         ChainSSVM(normalize="yes").fit(rows, y)
 
 
+@pytest.mark.slow
 def test_dense_positions_share_their_columns(monkeypatch):
     rng = np.random.default_rng(0)
     X = [rng.integers(0, 3, (T, 4)) + 1.0 for T in (1, 2, 3, 5)]
