@@ -154,9 +154,13 @@ def _keep(found: Found, report: dict[str, Any], plot: Path | None, save: Path | 
         from wolfpack.change_points import ChangePointsDisplay
 
         about = {"index": table.axis(), "names": table.names}
-        points = model.change_points_
-        display = ChangePointsDisplay(table.values, found.signal, points, **about)
-        display.plot().figure_.savefig(plot, dpi=150)
+        drawn = table.values, found.signal
+        if table.values.shape[1] > 1:  # columns of other units share one axis
+            drawn = tuple((one - found.centre) / found.scale for one in drawn)
+        display = ChangePointsDisplay(*drawn, model.change_points_, **about).plot()
+        if found.scale.size > 1 and display.ax_.get_ylabel() == "value":
+            display.ax_.set_ylabel("value, standardised")
+        display.figure_.savefig(plot, dpi=150)
         report["plot"] = str(plot)
 
 
