@@ -185,7 +185,7 @@ ENGINES = {
         sizes=(2,),
         refuses=("exact",),
         marks=RAY_MARKS,
-        slow=tuple(LARGE),
+        slow=(*LARGE, "lasso"),
         fixture="cluster",
     ),
 }
