@@ -376,3 +376,10 @@ def test_points_of_an_unfinished_fit_mean_nothing(signal):
     model = GroupFusedLasso(engine=Serial(), tol=0, max_iter=2)
     with pytest.warns(ConvergenceWarning, match="change points so far mean nothing"):
         model.fit(signal[0])
+
+
+def test_a_second_fit_forgets_the_first(signal):
+    model = GroupFusedLasso(alpha=0.4, n_change_points=3).fit(signal[0])
+    assert len(model.costs_) == 4
+    model.set_params(n_change_points=None).fit(signal[0])
+    assert not hasattr(model, "costs_")

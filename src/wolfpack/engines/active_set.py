@@ -43,10 +43,10 @@ SWEEPS = 20_000  # of all change points at most in one round
 
 @dataclass(frozen=True)
 class ActiveSet(Engine):
-    """Group fused lasso by segments: exact, and far faster than visits to all rows.
+    """Group fused lasso by segments: far faster than visits to all rows.
 
-    It takes q = 1, 2 or inf. `step` must be "line" or "exact", and with `sampling` it
-    has no effect: steps are exact, and made in sweeps.
+    It takes q = 1, 2 or inf. `step` must be "line" or "exact", and has no effect, nor
+    has `sampling`: it makes block steps of its own, in sweeps.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ from wolfpack.engines.active_set import ActiveSet
 from wolfpack.estimators._base import UNFINISHED, DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
 from wolfpack.problems.fused_lasso import group_fused_lasso
-from wolfpack.result import Event, Status
+from wolfpack.result import Event
 
 NORMS = (1, 2, np.inf)  # that ActiveSet takes
 SHARE = 0.1  # of alpha_max is alpha where neither it nor a number of points is given
@@ -188,10 +188,12 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         last = self._last_state()
         if last is not None:  # prices, and so its change points, go with alpha
             scale_prices(last.blocks.points, alpha, self.q)
+        vars(self).pop("costs_", None)  # of an earlier fit that chose among points
+        before = getattr(self, "result_", None)
         try:
             result = self._solve(problem, _describe, given)
         except KeyboardInterrupt:
-            if getattr(self, "status_", None) is Status.INTERRUPTED:
+            if getattr(self, "result_", None) is not before:  # this fit has learnt
                 jumps = np.diff(self.signal_, axis=0).any(axis=1)
                 self._keep(np.flatnonzero(jumps) + 1, rows, given)
             raise
@@ -252,7 +254,6 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
     def _choose_engine(self) -> Any:
         plain = (
             self.batch_size is None
-            and isinstance(self.step, str)
             and self.step == "exact"
             and self.sampling == "cyclic"
             and not self.averaging
