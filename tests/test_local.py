@@ -26,7 +26,7 @@ class Crew:
     """Workers that choose blocks one after the other, in one thread."""
 
     def __init__(self, n, T):
-        self.team = Team.create(n, T, np.ones(1, np.int64))
+        self.team = Team.create(n, T, np.ones(1, np.int64), np.zeros(8, np.int64))
         self.tallies = make_tallies(T)
         self.tasks = [
             Task(t, T, 1, 10**9, (1, 1), 1.0, False, choice.RANGES) for t in range(T)

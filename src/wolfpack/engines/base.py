@@ -27,7 +27,8 @@ that it is at, so that an error can name it. It may also use
     run.kernels          the loops, compiled for the problem, or in plain Python
     run.work             scratch memory for one thread of them
     run.crew             threads, `size` of them
-    run.certifier.rate   oracle calls of one thread per second, as a check found
+    run.certifier.rate   oracle calls of one thread per second, as a check found, or
+                         `run.certifier.time_oracle`
     run.live_calls       where it writes the calls that `state` does not count yet
     run.pulse()          to be called about every 50 ms where `advance` takes longer;
                          it calls the user's callback, and is true when it is time to

@@ -113,5 +113,5 @@ class SyncSession(TeamSession):
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
             state.average, state.sampler, state.rng, self.team, self.now,
             self.memories[t], self.rngs[t], self.tallies[t], self.works[t], self.plan,
-            task, state.n_updates,
+            task,
         )  # fmt: skip

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Literal
 
+import numpy as np
+
 from wolfpack.engines.base import Engine
-from wolfpack.engines.shared_memory import local, merge, ring, rows
+from wolfpack.engines.shared_memory import copies, local, merge, ring, rows
 from wolfpack.engines.shared_memory.choice import COMBS, RANGES
 from wolfpack.engines.shared_memory.team import TeamSession, validate_play
 from wolfpack.engines.shared_memory.tuning import SIZES, Tuner
 from wolfpack.kernels.memory import zeros
+from wolfpack.run.certificate import UNKNOWN
 from wolfpack.update.inbox import Inbox
 from wolfpack.update.plan import Exit
 from wolfpack.update.steps import CONSTANT, LINE
@@ -199,7 +202,7 @@ class MergeSession(TeamSession):
             self.batch, most = self.tuner.batch, self.tuner.most
         large = problem.shared.nbytes > STRIPED_BYTES
         if large and problem.quadratic and self.n_workers > 1:
-            self.lock_parts(-(-problem.shared.size // merge.STRIPE))
+            self.lock_parts(-(-problem.shared.size // copies.STRIPE))
         room = max(self.batch, most if self.tuner else 1)
         self.memories = [
             merge.MergeMemory.create(problem, room) for _ in range(self.n_workers)
@@ -212,10 +215,13 @@ class MergeSession(TeamSession):
         if self._blocks is not run.state.blocks:
             self._blocks = run.state.blocks
             self._draft = self.store.make_draft(self._blocks)
-        if self.tuner is not None and self.tuner.is_new:
+        if self.tuner is not None and self.tuner.is_new and calls > 0:
+            if run.certifier.rate == UNKNOWN:
+                run.certifier.time_oracle(run.state)
             first = FIRST_IN_FLIGHT // self.n_workers
-            cheap = FIRST_SECONDS * run.certifier.rate  # no check has timed it at first
-            self.tuner.start(first if self.plan.reach < 1.0 else min(cheap, first))
+            rate = run.certifier.rate / np.mean(self.engine.oracle_repeats)
+            cheap = FIRST_SECONDS * rate
+            self.tuner.start(min(cheap, first))
             self.batch = self.tuner.batch
 
     def advance(self, run, calls: int) -> Exit:

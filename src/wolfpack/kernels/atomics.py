@@ -30,6 +30,7 @@ _sleep = types.ExternalFunction(
     "usleep" if _POSIX else "Sleep", types.int32(types.uint32)
 )
 _NAP = NAP_MICROSECONDS if _POSIX else 1
+NAP_SECONDS = 1e-4 if _POSIX else 2e-3  # that a nap really takes, about
 
 
 def _address(context, builder, signature, args):
@@ -134,12 +135,18 @@ def _prefetch(array, write: int):
 
 
 @jit
+def nap():
+    """Sleep for a moment."""
+    _sleep(_NAP)
+
+
+@jit
 def relax(spins):
     """Wait a moment in a spin loop; after many `spins`, let another thread run."""
     pause()
     if spins % PATIENCE == PATIENCE - 1:
         if spins > LONG:
-            _sleep(_NAP)
+            nap()
         else:
             _yield()
 

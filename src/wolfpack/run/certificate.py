@@ -5,25 +5,29 @@ the blocks and in slices, so that Ctrl-C is answered within a moment even where 
 oracle is slow.
 """
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wolfpack.kernels.memory import copy, norm_of, zeros
 from wolfpack.problem import Problem
 from wolfpack.result import OracleError
+from wolfpack.run import faults
 from wolfpack.run.crew import Crew
-from wolfpack.run.faults import failure
 from wolfpack.state import State
 
 SLICE_SECONDS = 0.05  # between two tests for Ctrl-C
 # Each thread that rebuilds v has its own copy in double precision; all copies together
 # take at most this memory.
 MOST_BYTES = 2**26
+UNKNOWN = 1.0  # the rate of oracle calls before any was timed
+START_SECONDS = 2e-4  # to start one more thread
+TRIAL_SECONDS = 5e-4  # of oracle calls, to know what one takes
 
 
 class Certificate(NamedTuple):
@@ -66,7 +70,7 @@ class Certifier:
         self.rows = np.arange(len(problem.shared))
         self.no_gaps = np.zeros(0)
         self.seconds = 0.0  # of the last certificate
-        self.rate = 1.0  # oracle calls of one thread per second
+        self.rate = UNKNOWN  # oracle calls of one thread per second
         self.oracle_sum = oracle_sum  # of a session; None: the pass is made here
         self.witness = witness  # of a session, too
 
@@ -84,7 +88,7 @@ class Certifier:
             first, last = self._share(t, len(parts))
             return self._rebuild(state, t, first, last, parts[t])
 
-        linear = sum(self.crew.run(work, len(parts)))
+        linear = sum(self._divide(work, len(parts)))
         for part in parts[1:]:
             exact += part
         return exact, linear
@@ -101,6 +105,35 @@ class Certifier:
                 self.currents[t, 0] = i
                 self.guard(state, t, kernel, blocks, i, i + 1, out)
         return linear
+
+    def _divide(self, work: Callable[[int], Any], size: int, **how: Any) -> list[Any]:
+        """Return [work(0), ..., work(size - 1)], by as many threads as are worth it.
+
+        What is summed in which order does not depend on their number.
+        """
+        seconds = self.problem.n_blocks / self.rate  # of a pass by one thread
+        count = max(1, min(size, round(math.sqrt(seconds / START_SECONDS))))
+
+        def several(j: int) -> list[Any]:
+            return [work(t) for t in range(j, size, count)]
+
+        found = self.crew.run(several, count, **how)
+        return [found[t % count][t // count] for t in range(size)]
+
+    def time_oracle(self, state: State) -> None:
+        """Call the oracle on some blocks, to know `rate` before the first check.
+
+        Where it raises, the loop will find that out, and name the block.
+        """
+        exact, count, seconds = state.shared.astype(np.float64), 0, 0.0
+        begin, n = time.perf_counter(), self.problem.n_blocks
+        with contextlib.suppress(Exception):
+            while seconds < TRIAL_SECONDS and count < n:
+                last = min(2 * count + 1, n)
+                args = (state, state.shared, exact, count, last, self.no_gaps)
+                self.oracle_values(*args)
+                count, seconds = last, time.perf_counter() - begin
+            self.rate = count / seconds
 
     def _share(self, t: int, size: int) -> tuple[int, int]:
         n = self.problem.n_blocks
@@ -126,9 +159,9 @@ class Certifier:
                 return None
             value, inner, least, size = found
             objective, gap = value + linear, inner + linear - least
-            self._refuse_negative(state, gap, size + abs(linear))
+            faults.refuse_negative(self.problem, state, gap, size + abs(linear))
             if math.isfinite(norm):
-                self._refuse_endless(state, gap)
+                faults.refuse_endless(self.problem, state, gap)
         else:
             objective, gap = self.evaluate(exact) + linear, math.inf
         mean = state.averaged() if witness is None else witness
@@ -188,7 +221,8 @@ class Certifier:
         if least is None or not math.isfinite(before):
             return least
         if norm_of(shared) != before:
-            self._refuse(state, "v has changed in a full pass: an oracle only reads v.")
+            sentence = "v has changed in a full pass: an oracle only reads v."
+            faults.give_up(self.problem, state, sentence)
         return least
 
     def _sum_here(self, state, shared, exact, stop, gaps) -> float | None:
@@ -219,7 +253,7 @@ class Certifier:
             over[0] = True
 
         watch = pulse if self.size > 1 else None
-        least = sum(self.crew.run(work, self.size, stop=give_up, pulse=watch))
+        least = sum(self._divide(work, self.size, stop=give_up, pulse=watch))
         return None if over[0] else float(least)
 
     def evaluate(self, exact: np.ndarray) -> float:
@@ -239,25 +273,8 @@ class Certifier:
             kernel = self.kernels.inner_products
             return self.guard(state, t, kernel, exact, change, shares[t])
 
-        inner, whole = np.sum(self.crew.run(work, size), axis=0)
+        inner, whole = np.sum(self._divide(work, size), axis=0)
         return float(inner), float(whole)
-
-    def _refuse_negative(self, state: State, gap: float, size: float) -> None:
-        noise = 1e-5 if state.shared.dtype == np.float32 else 1e-9
-        if gap < -noise * (size + self.problem.scale):
-            self._refuse(
-                state,
-                f"the gap is {gap:.3g}, and no minimiser gives a negative one: the "
-                "oracle misses its minimum on some block.",
-            )
-
-    def _refuse_endless(self, state: State, gap: float) -> None:
-        if not math.isfinite(gap):
-            self._refuse(
-                state,
-                f"the gap is {gap}, and v is finite: the numbers that the oracle or "
-                "slope returned are too large to be added; scale the problem down.",
-            )
 
     def guard(self, state: State, t: int, kernel: Callable, *args: Any) -> Any:
         """Call a kernel as thread t; name the block in what it raises."""
@@ -265,13 +282,14 @@ class Certifier:
             result = kernel(self.problem.data, *args)
         except Exception as error:
             state.progress.at = self.currents[t, 0]
-            raise failure(self.problem, state, error) from error
+            raise faults.failure(self.problem, state, error) from error
         if isinstance(result, float) and math.isnan(result):
             block = int(self.currents[t, 0])
             what = "add returned NaN"
             if kernel is not self.kernels.rebuild:
                 what = self._what_is_nan(self.atoms[t], block)
-            self._refuse(
+            faults.give_up(
+                self.problem,
                 state,
                 f"{what} on block {block} in a full pass, after {state.n_updates} "
                 "updates; the iterate is in this error's .state.",
@@ -288,6 +306,3 @@ class Certifier:
         if self.kernels.contains(problem.data, block, atom):
             return "the oracle returned NaN"
         return "the oracle's atom lies outside the feasible set"
-
-    def _refuse(self, state: State, sentence: str, block: int = -1) -> NoReturn:
-        raise OracleError(f"{self.problem.name}: {sentence}", block, state)

@@ -1,7 +1,8 @@
 """When a function of the problem fails: rebuild v from x, and name the block."""
 
 import contextlib
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -45,6 +46,34 @@ def refuse(run: "Run", ended: Exit) -> OracleError:
         block,
         run.state,
     )
+
+
+def refuse_negative(problem: Problem, state: State, gap: float, size: float) -> None:
+    """Raise if a gap is below zero by more than rounding; its terms have `size`."""
+    noise = 1e-5 if state.shared.dtype == np.float32 else 1e-9
+    if gap < -noise * (size + problem.scale):
+        give_up(
+            problem,
+            state,
+            f"the gap is {gap:.3g}, and no minimiser gives a negative one: the oracle "
+            "misses its minimum on some block.",
+        )
+
+
+def refuse_endless(problem: Problem, state: State, gap: float) -> None:
+    """Raise if a gap is not finite, where v is."""
+    if not math.isfinite(gap):
+        give_up(
+            problem,
+            state,
+            f"the gap is {gap}, and v is finite: the numbers that the oracle or slope "
+            "returned are too large to be added; scale the problem down.",
+        )
+
+
+def give_up(problem: Problem, state: State, sentence: str, block: int = -1) -> NoReturn:
+    """Raise for a certificate that cannot be made."""
+    raise OracleError(f"{problem.name}: {sentence}", block, state)
 
 
 def _restore(run: "Run") -> None:

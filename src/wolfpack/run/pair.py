@@ -20,6 +20,7 @@ import numpy as np
 
 from wolfpack.kernels.memory import copy
 from wolfpack.run.certificate import Certificate, Certifier
+from wolfpack.run.faults import refuse_endless, refuse_negative
 from wolfpack.state import State
 
 # v is computed anew from x after this many passes, because rounding gathers in it.
@@ -59,12 +60,12 @@ class PairCertifier(Certifier):
             image, linear = self.rebuild(state, exact)
             gap = self.evaluate(image) + linear - lower
             size = abs(least) + abs(linear) + c * (found.vv + found.uu)
-            self._refuse_negative(state, gap, size)
+            refuse_negative(self.problem, state, gap, size)
             if is_old and not is_last:
                 drift = outer.mix(image, state.shared, self.crew)
                 outer.numbers.rebuilt = calls
         if math.isfinite(found.vv):
-            self._refuse_endless(state, gap)
+            refuse_endless(self.problem, state, gap)
         gap = gap if math.isnan(gap) else max(gap, 0.0)  # < 0 by rounding
         self.seconds = time.perf_counter() - begin
         return Certificate(

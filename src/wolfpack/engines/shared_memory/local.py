@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfpack.engines.shared_memory.choice import APART, RANGES, choose
+from wolfpack.engines.shared_memory.seats import is_called, obey
 from wolfpack.engines.shared_memory.team import TeamSession
 from wolfpack.engines.shared_memory.worker import (
     halt,
@@ -26,7 +27,7 @@ from wolfpack.engines.shared_memory.worker import (
 )
 from wolfpack.kernels.atomics import acquire, fetch_add, release
 from wolfpack.kernels.borrow import borrow
-from wolfpack.kernels.compile import entry, jit
+from wolfpack.kernels.compile import entry, glue, jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import spread, touched
 from wolfpack.update.inbox import note_delay
@@ -86,9 +87,19 @@ class LocalSession(TeamSession):
 
 @entry
 def local_worker(data, shared, blocks, team, memory, rng, tally, work, plan, task):
-    """Step until the calls of the slice are made, or a worker stops it."""
+    """Run one slice after the other, until this worker is sent away."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     team, memory, work = borrow(team), borrow(memory), borrow(work)
+    while True:
+        plan, task = obey(team, plan, task)
+        run_local(data, shared, blocks, team, memory, rng, tally, work, plan, task)
+        if not is_called(team.seats, task.me):
+            return
+
+
+@glue
+def run_local(data, shared, blocks, team, memory, rng, tally, work, plan, task):
+    """Step until the calls of the slice are made, or a worker stops it."""
     shift = 0  # each lock stands for 2^shift rows
     while team.locks.size // APART << shift < len(shared):
         shift += 1

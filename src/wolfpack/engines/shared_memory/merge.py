@@ -20,8 +20,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolfpack.engines.shared_memory.copies import (
+    add_and_copy,
+    add_by_stripes,
+    flatten,
+    pull,
+    subtract,
+)
+from wolfpack.engines.shared_memory.seats import is_called, obey
 from wolfpack.engines.shared_memory.worker import (
-    APART,
     LOOK_AGAIN,
     claim,
     damp,
@@ -36,9 +43,8 @@ from wolfpack.engines.shared_memory.worker import (
 )
 from wolfpack.kernels.atomics import acquire, fetch_add, prefetch, release
 from wolfpack.kernels.borrow import borrow
-from wolfpack.kernels.compile import entry, jit
+from wolfpack.kernels.compile import entry, glue, jit
 from wolfpack.kernels.memory import CACHE_LINE, zeros
-from wolfpack.kernels.simd import fill, load, multiply_add, store
 from wolfpack.kernels.slots import (
     HAS_CURVATURE,
     QUADRATIC,
@@ -54,9 +60,6 @@ from wolfpack.update.direction import Direction
 from wolfpack.update.inbox import note_delay
 from wolfpack.update.plan import Exit
 from wolfpack.update.steps import LINE, closed_form, scheduled, search
-
-WIDE = 32  # numbers moved at a time
-STRIPE = 1024  # numbers under one lock, where v is large
 
 
 class MergeMemory(NamedTuple):
@@ -90,10 +93,22 @@ class MergeMemory(NamedTuple):
 def merge_worker(
     data, shared, blocks, draft, team, memory, rng, tally, work, plan, task
 ):
-    """Step and merge until the calls of the slice are made, or a worker stops it."""
+    """Run one slice after the other, until this worker is sent away."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     draft, team = borrow(draft), borrow(team)
     memory, work = borrow(memory), borrow(work)
+    while True:
+        plan, task = obey(team, plan, task)
+        run_merge(
+            data, shared, blocks, draft, team, memory, rng, tally, work, plan, task
+        )
+        if not is_called(team.seats, task.me):
+            return
+
+
+@glue
+def run_merge(data, shared, blocks, draft, team, memory, rng, tally, work, plan, task):
+    """Step and merge until the calls of the slice are made, or a worker stops it."""
     chosen, own, direction = memory.chosen, memory.shared, memory.direction
     batch = task.batch
     target = direction.values if batch == 1 else own
@@ -198,24 +213,6 @@ def keep_draft(blocks, draft, team, i, atom, gamma):
 
 
 @jit
-def flatten(array):
-    """Return an array as one row of numbers, without a copy."""
-    return array.reshape(array.size)
-
-
-@jit
-def subtract(own, base, direction):
-    """Direction <- own - base."""
-    left, right, change = flatten(own), flatten(base), flatten(direction)
-    last = change.size - change.size % WIDE
-    minus = fill(change.dtype.type(-1.0), WIDE)
-    for k in range(0, last, WIDE):
-        store(change, k, multiply_add(minus, load(right, k, WIDE), load(left, k, WIDE)))
-    for k in range(last, change.size):
-        change[k] = left[k] - right[k]
-
-
-@jit
 def merge_into(data, shared, memory, linear, bend, team, tally, plan, task):
     """Add theta times the private change to v; return theta, and the version of v.
 
@@ -254,47 +251,3 @@ def merge_into(data, shared, memory, linear, bend, team, tally, plan, task):
         for k in range(own.size):
             change[k] = 0.0
     return theta, version
-
-
-@jit
-def add_by_stripes(flat, change, scale, own, team, task):
-    """Add scale * change to v by stripes; each worker starts at its own stripe."""
-    n, locks = -(-flat.size // STRIPE), team.locks
-    first = task.me * n // task.n_workers
-    for k in range(n):
-        at = (first + k) % n
-        # The holder of a stripe always releases it, so waiting for it cannot fail.
-        lock = at * APART & locks.size - 1
-        acquire(locks, lock, team.never, 0)
-        end = min((at + 1) * STRIPE, flat.size)
-        add_and_copy(flat, change, scale, own, at * STRIPE, end)
-        release(locks, lock)
-
-
-@jit
-def add_and_copy(flat, change, scale, own, begin, end):
-    """Add scale * change to v in [begin, end), and copy the sum to the private v."""
-    last = end - (end - begin) % WIDE
-    factor = fill(scale, WIDE)
-    for k in range(begin, last, WIDE):
-        new = multiply_add(factor, load(change, k, WIDE), load(flat, k, WIDE))
-        store(flat, k, new)
-        store(own, k, new)
-    for k in range(last, end):
-        flat[k] += scale * change[k]
-        own[k] = flat[k]
-
-
-@jit
-def pull(shared, memory, team):
-    """Copy v to the private v; return its version, or -1 if the slice is over."""
-    if not acquire(team.lock, 0, team.halt, 0):
-        return -1
-    version = team.version[0]
-    flat, own, base = flatten(shared), flatten(memory.shared), flatten(memory.base)
-    change = flatten(memory.direction.values)
-    own[:] = flat
-    release(team.lock, 0)
-    base[:] = own
-    change[:] = 0.0
-    return version

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolfpack.engines.shared_memory.seats import is_called, obey
 from wolfpack.engines.shared_memory.worker import (
     APART,
     claim,
@@ -26,7 +27,7 @@ from wolfpack.engines.shared_memory.worker import (
 )
 from wolfpack.kernels.atomics import fetch_add, load_acquire, relax, store_release
 from wolfpack.kernels.borrow import borrow
-from wolfpack.kernels.compile import entry, jit
+from wolfpack.kernels.compile import entry, glue, jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import HAS_CURVATURE, curvature, has_room, prepare
 from wolfpack.update.inbox import (
@@ -79,14 +80,22 @@ class Ring(NamedTuple):
 def ring_worker(
     data, shared, blocks, team, ring, scratch, rng, tally, work, plan, task
 ):
-    """Solve and push until the server stops the slice, or a worker does."""
+    """Run one slice after the other, until this worker is sent away."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
-    team, ring, work, scratch = (
-        borrow(team),
-        borrow(ring),
-        borrow(work),
-        borrow(scratch),
-    )
+    team, ring = borrow(team), borrow(ring)
+    work, scratch = borrow(work), borrow(scratch)
+    while True:
+        plan, task = obey(team, plan, task)
+        run_ring(
+            data, shared, blocks, team, ring, scratch, rng, tally, work, plan, task
+        )
+        if not is_called(team.seats, task.me):
+            return
+
+
+@glue
+def run_ring(data, shared, blocks, team, ring, scratch, rng, tally, work, plan, task):
+    """Solve and push until the server stops the slice, or a worker does."""
     share = 1.0
     while not is_over(team):
         if task.is_searching:
@@ -161,10 +170,24 @@ def free(ring, slot):
 
 @entry
 def serve(data, shared, blocks, average, team, ring, inbox, tally, work, plan, task):
-    """Pop, step and publish until the calls are made, or a worker stops the slice."""
+    """Run one slice after the other, until the server is sent away."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     average, team, ring = borrow(average), borrow(team), borrow(ring)
     inbox, work = borrow(inbox), borrow(work)
+    while True:
+        plan, task = obey(team, plan, task)
+        run_server(
+            data, shared, blocks, average, team, ring, inbox, tally, work, plan, task
+        )
+        if not is_called(team.seats, task.me):
+            return
+
+
+@glue
+def run_server(
+    data, shared, blocks, average, team, ring, inbox, tally, work, plan, task
+):
+    """Pop, step and publish until the calls are made, or a worker stops the slice."""
     chosen = inbox.batch.chosen
     while not is_over(team):
         if not has_room(blocks, chosen.size):

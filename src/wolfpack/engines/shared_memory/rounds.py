@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolfpack.engines.shared_memory.seats import is_called, obey
 from wolfpack.engines.shared_memory.worker import (
     APART,
     halt,
@@ -19,7 +20,7 @@ from wolfpack.engines.shared_memory.worker import (
 )
 from wolfpack.kernels.atomics import PATIENCE, load_acquire, relax, store_release
 from wolfpack.kernels.borrow import borrow
-from wolfpack.kernels.compile import entry, jit
+from wolfpack.kernels.compile import entry, glue, jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import HAS_ROWS, has_room
 from wolfpack.update.batch import Batch, note_gaps, weigh
@@ -97,12 +98,28 @@ def round_worker(
     work,
     plan,
     task,
-    first_update,
 ):
-    """Make updates together until the leader, worker 0, ends the slice."""
+    """Run one slice after the other, until this worker is sent away."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     average, sampler, team = borrow(average), borrow(sampler), borrow(team)
     now, memory, work = borrow(now), borrow(memory), borrow(work)
+    while True:
+        plan, task = obey(team, plan, task)
+        run_rounds(
+            data, shared, blocks, average, sampler, draws, team, now, memory, rng,
+            tally, work, plan, task,
+        )  # fmt: skip
+        if not is_called(team.seats, task.me):
+            return
+
+
+@glue
+def run_rounds(
+    data, shared, blocks, average, sampler, draws, team, now, memory, rng, tally, work,
+    plan, task,
+):  # fmt: skip
+    """Make updates together until the leader, worker 0, ends the slice."""
+    first_update = team.orders[0].updates
     batch, direction = now.batch, memory.direction
     me, T, tau = task.me, task.n_workers, batch.chosen.size
     first, last = me * tau // T, (me + 1) * tau // T

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolfpack.engines.shared_memory.seats import is_called, obey
 from wolfpack.engines.shared_memory.worker import (
     APART,
     LOOK_AGAIN,
@@ -42,7 +43,7 @@ from wolfpack.kernels.atomics import (
     release,
 )
 from wolfpack.kernels.borrow import borrow
-from wolfpack.kernels.compile import entry, jit
+from wolfpack.kernels.compile import entry, glue, jit
 from wolfpack.kernels.memory import CACHE_LINE, zeros
 from wolfpack.kernels.simd import fetch, put
 from wolfpack.kernels.slots import HAS_CURVATURE, QUADRATIC, curvature, slope
@@ -73,9 +74,19 @@ class RowsMemory(NamedTuple):
 
 @entry
 def rows_worker(data, shared, blocks, team, memory, rng, tally, work, plan, task):
-    """Step until the calls of the slice are made, or a worker stops it."""
+    """Run one slice after the other, until this worker is sent away."""
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     team, memory, work = borrow(team), borrow(memory), borrow(work)
+    while True:
+        plan, task = obey(team, plan, task)
+        run_rows(data, shared, blocks, team, memory, rng, tally, work, plan, task)
+        if not is_called(team.seats, task.me):
+            return
+
+
+@glue
+def run_rows(data, shared, blocks, team, memory, rng, tally, work, plan, task):
+    """Step until the calls of the slice are made, or a worker stops it."""
     direction = memory.direction
     fresh = 0
     while not is_over(team) and not lacks_room(blocks, team, task):

@@ -1,6 +1,7 @@
 """One run of several threads: their memory, their slices, and what they counted."""
 
 import math
+import operator
 from abc import abstractmethod
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from wolfpack.engines.base import Session
 from wolfpack.engines.shared_memory.choice import APART, RANGES, TURNS, WHOLE
+from wolfpack.engines.shared_memory.seats import Seats
 from wolfpack.engines.shared_memory.worker import Task, Team
 from wolfpack.kernels.memory import zeros
 from wolfpack.result import Delay
@@ -34,7 +36,10 @@ class TeamSession(Session):
         self.is_searching = False
         self.parts = WHOLE
         n, count = problem.n_blocks, self.n_threads
-        self.team = Team.create(n, n_workers, _strides(n))
+        self.seats = Seats(count)
+        self.team = Team.create(n, n_workers, _strides(n), self.seats.words)
+        self._tasks: list[Task] = []
+        self._memory: tuple = ()  # the arrays that the threads work on
         self.works = [problem.work() for _ in range(count)]
         self.tallies = make_tallies(count)
         self.rngs: list[np.random.Generator] = []
@@ -71,21 +76,15 @@ class TeamSession(Session):
 
     def _slice(self, run, calls: int) -> Exit:
         self.begin(run, calls)
-        team = self.team
-        is_sweeping = self.plan.sampling == CYCLIC  # along ranges, in every mode
-        parts = RANGES if is_sweeping else self.parts
-        least, most = map(int, self.engine.oracle_repeats)
-        tasks = [
-            Task(
-                t, self.n_workers, self.batch, calls, (least, most), chance,
-                self.is_searching, parts,
-            )
-            for t, chance in enumerate(self.chances)
-        ]  # fmt: skip
+        team, orders = self.team, self.team.orders
+        now = (self.plan.reach, self.batch, calls, run.state.n_updates)
+        orders[0] = now
+        self._tasks = self._tasks or self._make_tasks()
+        self._forget_old_memory(run.state)
 
         def run_thread(t: int) -> None:
             try:
-                self.run_worker(run, t, tasks[t])
+                self.run_worker(run, t, self._tasks[t])
             except BaseException:
                 team.block[0] = self.tallies[t].at
                 team.halt[0] = Exit.FAILED
@@ -100,12 +99,35 @@ class TeamSession(Session):
                 self.ask_to_stop()
 
         try:
-            run.crew.run(run_thread, self.n_threads, stop=stop, pulse=pulse)
+            self.seats.run(run_thread, stop, pulse)
         finally:
             run.live_calls = 0
             self._gather(run.state)
         ended = Exit(int(team.halt[0]))
         return Exit.DONE if ended == Exit.ENOUGH else ended
+
+    def _make_tasks(self) -> list[Task]:
+        is_sweeping = self.plan.sampling == CYCLIC  # along ranges, in every mode
+        parts = RANGES if is_sweeping else self.parts
+        least, most = map(int, self.engine.oracle_repeats)
+        return [
+            Task(
+                t, self.n_workers, self.batch, 0, (least, most), chance,
+                self.is_searching, parts,
+            )
+            for t, chance in enumerate(self.chances)
+        ]  # fmt: skip
+
+    def _forget_old_memory(self, state) -> None:
+        """Let threads that wait go where the run has made new arrays for them."""
+        memory = (state.shared, state.blocks, state.average, state.sampler)
+        if len(self._memory) != 4 or any(map(operator.is_not, memory, self._memory)):
+            self.seats.clear()
+            self._memory = memory
+
+    def close(self) -> None:
+        """End all threads."""
+        self.seats.close()
 
     def begin(self, run, calls: int) -> None:
         """Reset what the workers share, before a slice of `calls` oracle calls."""

@@ -13,7 +13,7 @@ difference it takes the smaller size: older reads also cost in ways that are not
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 LOOK_EVERY = 6  # slices between two looks at a neighbour
 TRUST = 0.5  # how much of an old measurement stays
-WORTH = 1.05  # times the progress of a size, for the next larger one to be chosen
+WORTH = 1.1  # times the progress of a size, for the next larger one to be chosen
 
 
 class Tuner:

@@ -38,6 +38,18 @@ MEMORY = 0.95  # the share of old measurements that stays
 TRIES = 16  # times that a worker finds a block taken before it draws from all
 
 
+# What a slice asks of all workers; the rest of their plan and task stays the same.
+ORDERS = np.dtype(
+    [
+        ("reach", np.float64),  # as in `Plan`
+        ("batch", np.int64),  # as in `Task`
+        ("budget", np.int64),
+        ("updates", np.int64),  # made before the slice
+    ],
+    align=True,
+)
+
+
 class Team(NamedTuple):
     """What all workers share, besides v and the blocks.
 
@@ -59,9 +71,13 @@ class Team(NamedTuple):
     strides: np.ndarray  # prime to the number of blocks
     progress: np.ndarray  # turns taken in each part of the blocks
     locks: np.ndarray  # of rows or stripes of v; empty where one lock is enough
+    seats: np.ndarray  # one a thread; see `seats`
+    orders: np.ndarray  # one record ORDERS
 
     @classmethod
-    def create(cls, n_blocks: int, n_workers: int, strides: np.ndarray) -> "Team":
+    def create(
+        cls, n_blocks: int, n_workers: int, strides: np.ndarray, seats: np.ndarray
+    ) -> "Team":
         """Make what `n_workers` workers share."""
         words = zeros((9, APART), np.int64)
         return cls(
@@ -72,6 +88,8 @@ class Team(NamedTuple):
             strides=strides,
             progress=zeros(n_workers * APART, np.int64),
             locks=zeros(0, np.int64),
+            seats=seats,
+            orders=zeros(1, ORDERS),
         )
 
 
