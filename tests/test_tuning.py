@@ -51,7 +51,7 @@ def test_what_counts_is_what_steps_keep():
     for _ in range(90):
         tried.append(tuner.batch)
         tuner.learn(float(tuner.batch), np.exp(-((tuner.batch / 4) ** 2) / 2))
-    assert favourite(tried[-30:]) == 4
+    assert favourite(tried[-30:]) == 3  # 4 is 7 % better, and WORTH asks for more
 
 
 @pytest.mark.parametrize("kept", [-1.0, 0.0, 2.0])

@@ -12,7 +12,8 @@ import time
 from typing import Any, NamedTuple
 
 from wolfpack.engines.delayed import Delayed
-from wolfpack.engines.threads import Threads, count_cores, queue_size
+from wolfpack.engines.shared_memory.ring import queue_size
+from wolfpack.engines.threads import Threads, count_cores
 from wolfpack.kernels.compile import entry
 from wolfpack.kernels.memory import zeros
 from wolfpack.run.crew import Crew

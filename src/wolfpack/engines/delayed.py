@@ -16,8 +16,8 @@ import numpy as np
 from wolfpack.delays import Delays, Workers, as_delays
 from wolfpack.engines.base import Engine, Session
 from wolfpack.engines.late import backlog, simulation
+from wolfpack.engines.shared_memory.ring import queue_size
 from wolfpack.engines.shared_memory.team import add_up
-from wolfpack.engines.threads import queue_size
 from wolfpack.kernels.memory import zeros
 from wolfpack.result import Simulated
 from wolfpack.update.inbox import Inbox

@@ -19,9 +19,7 @@ from wolfpack.engines.shared_memory import copies, local, merge, ring, rows
 from wolfpack.engines.shared_memory.choice import COMBS, RANGES
 from wolfpack.engines.shared_memory.team import TeamSession, validate_play
 from wolfpack.engines.shared_memory.tuning import SIZES, Tuner
-from wolfpack.kernels.memory import zeros
 from wolfpack.run.certificate import UNKNOWN
-from wolfpack.update.inbox import Inbox
 from wolfpack.update.plan import Exit
 from wolfpack.update.steps import CONSTANT, LINE
 
@@ -166,14 +164,9 @@ class Threads(Engine):
 
     def session(self, problem, options) -> TeamSession:
         """Return the memory of all workers."""
-        makes = {ring: RingSession, merge: MergeSession, rows: RowsSession}
+        makes = {ring: ring.RingSession, merge: MergeSession, rows: RowsSession}
         makes[local] = local.LocalSession
         return makes[self._loop(problem)](problem, options, self)
-
-
-def queue_size(n_workers: int, tau: int) -> int:
-    """Return how many messages may wait for a server that takes tau of them a step."""
-    return max(4 * n_workers, 2 * tau)
 
 
 def count_cores() -> int:
@@ -267,40 +260,3 @@ class RowsSession(TeamSession):
             self.team, self.memories[t], self.rngs[t], self.tallies[t], self.works[t],
             self.plan, task,
         )  # fmt: skip
-
-
-class RingSession(TeamSession):
-    """Workers that push messages, and a server that pops them."""
-
-    def __init__(self, problem, options, engine) -> None:
-        super().__init__(problem, options, engine, engine.size, n_helpers=1)
-        tau = self.batch = options.batch_size
-        self.is_searching = engine.line_search == "workers"
-        if self.is_searching:  # workers hold their blocks until the server moves them
-            tau = self.batch = min(tau, problem.n_blocks)
-        self.ring = ring.Ring.create(problem, queue_size(self.n_workers, tau))
-        self.inbox = Inbox.create(problem, tau)
-        self.memories = [
-            zeros(problem.atom_size, problem.start.dtype) for _ in range(self.n_workers)
-        ]
-
-    def begin(self, run, calls: int) -> None:
-        """Empty the ring: its messages from the last slice are solved again."""
-        super().begin(run, calls)
-        self.ring.clear()
-
-    def run_worker(self, run, t: int, task) -> None:
-        """Run the loop of worker t; the thread after the last worker is the server."""
-        state, data = run.state, run.problem.data
-        blocks = self.store.for_worker(state.blocks)
-        tally, work = self.tallies[t], self.works[t]
-        if t == self.n_workers:
-            run.kernels.serve(
-                data, state.shared, blocks, state.average, self.team, self.ring,
-                self.inbox, tally, work, self.plan, task,
-            )  # fmt: skip
-        else:
-            run.kernels.ring_worker(
-                data, state.shared, blocks, self.team, self.ring, self.memories[t],
-                self.rngs[t], tally, work, self.plan, task,
-            )  # fmt: skip

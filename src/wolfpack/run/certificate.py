@@ -287,7 +287,9 @@ class Certifier:
             block = int(self.currents[t, 0])
             what = "add returned NaN"
             if kernel is not self.kernels.rebuild:
-                what = self._what_is_nan(self.atoms[t], block)
+                what = faults.what_is_nan(
+                    self.problem, self.kernels, self.atoms[t], block
+                )
             faults.give_up(
                 self.problem,
                 state,
@@ -296,13 +298,3 @@ class Certifier:
                 block,
             )
         return result
-
-    def _what_is_nan(self, scratch: np.ndarray, block: int) -> str:
-        """Say why `least_value` returned NaN."""
-        problem = self.problem
-        atom = scratch[: problem.scratch_atom(block).size]
-        if problem.contains is None or not np.isfinite(atom).all():
-            return "the oracle returned NaN"
-        if self.kernels.contains(problem.data, block, atom):
-            return "the oracle returned NaN"
-        return "the oracle's atom lies outside the feasible set"

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -74,6 +74,16 @@ def refuse_endless(problem: Problem, state: State, gap: float) -> None:
 def give_up(problem: Problem, state: State, sentence: str, block: int = -1) -> NoReturn:
     """Raise for a certificate that cannot be made."""
     raise OracleError(f"{problem.name}: {sentence}", block, state)
+
+
+def what_is_nan(problem: Problem, kernels: Any, scratch: Any, block: int) -> str:
+    """Say why `least_value` returned NaN; `scratch` holds the oracle's atom."""
+    atom = scratch[: problem.scratch_atom(block).size]
+    if problem.contains is None or not np.isfinite(atom).all():
+        return "the oracle returned NaN"
+    if kernels.contains(problem.data, block, atom):
+        return "the oracle returned NaN"
+    return "the oracle's atom lies outside the feasible set"
 
 
 def _restore(run: "Run") -> None:

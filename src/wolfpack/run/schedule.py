@@ -15,7 +15,7 @@ BEAT_SECONDS, SLICE_SECONDS = 0.2, 0.05
 # rebuilds v: rounding gathers in a float32 v (on OCR up to 3e-5 in 50 passes).
 GROWTH, MOST = 1.15, 50.0
 # An accelerated run knows by its estimate how far it is, and needs few passes.
-OUTER_GROWTH = 2.0
+OUTER_GROWTH = 3.0
 # Its threads run for a pass, or for this long, between two outer steps.
 OUTER_SECONDS = 0.003
 # An estimate at the goal asks for a check, but not before the passes have grown by the
