@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 os.environ["MPLBACKEND"] = "Agg"
+# Ray's processes would come last beside busy programs, and their limits would pass.
+os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ["WOLFPACK_QUIET"] = "1"  # what is printed must not depend on the cache
 
 # Groups of tests that take longest, so that two processes end at about the same time.

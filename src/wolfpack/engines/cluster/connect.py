@@ -239,7 +239,11 @@ def await_answer(ray: Any, call: Any, hurry: Callable[[], bool]) -> Any:
         if now > begin + HURRY_SECONDS and hurry():
             limit = now
         if now >= limit:
-            raise EngineError(f"the server has not answered for {now - begin:.0f} s.")
+            raise EngineError(
+                f"the server has not answered for {now - begin:.0f} s. Beside busy "
+                "programs Ray's processes come last; start Ray with "
+                "RAY_worker_niceness=0 in its environment to give them their share."
+            )
 
 
 def last_line(error: BaseException) -> str:
