@@ -39,13 +39,12 @@ def least_value(data, shared, exact, i, atom, work):
 
     NaN where the atom lies outside M_i: to score it could read outside an array.
     Where v is float32 the oracle finds the atom, and its score is taken again from
-    `exact`, the same v in double precision. Where `exact` is empty, the number that the
-    oracle returned is good enough.
+    `exact`, the same v in double precision.
     """
     least = oracle(data, shared, i, atom, work)
     if not admits(data, i, atom):
         return np.nan
-    if RESCORE and exact.size > 0 and abs(least) < np.inf:
+    if RESCORE and abs(least) < np.inf:
         least = score(data, exact, i, atom)
     return least
 
