@@ -167,8 +167,11 @@ def noise_of(problem):
     return 1e-6 if problem.shared.dtype == np.float32 else 1e-9
 
 
-def assert_fits(problem, state):
-    """Check v = s u + (1 - s) z, or v = u, and that x is feasible."""
+def assert_fits(problem, state, times=10):
+    """Check v = s u + (1 - s) z, or v = u, and that x is feasible.
+
+    `times`: of one rounding, what may have gathered in v since it was computed anew.
+    """
     u, _ = image(problem, state)
     v = u
     if state.outer is not None:
@@ -176,7 +179,7 @@ def assert_fits(problem, state):
         assert 0 < s < 1
         v = s * u + (1 - s) * z
     size = np.linalg.norm(u) + np.linalg.norm(v)
-    assert np.linalg.norm(v - state.shared) <= 10 * noise_of(problem) * size
+    assert np.linalg.norm(v - state.shared) <= times * noise_of(problem) * size
     kernels, n = problem.kernels(), problem.n_blocks
     assert kernels.first_outside(problem.data, state.blocks, n) == -1
 

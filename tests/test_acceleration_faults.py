@@ -296,7 +296,8 @@ def test_alpha_huge_or_tiny(engine, alpha):
     assert plain.lower_bound <= fast.objective + noise
     if engine.reproducible:  # threads make few outer steps where a pass is so short
         assert fast.gap <= max(how["tol"] * problem.scale, 1.1 * plain.gap)
-    assert_fits(problem, fast.state)
+    # Threads make 300 passes in a moment, and may have no time for a check meanwhile.
+    assert_fits(problem, fast.state, times=10 if engine.reproducible else 300)
 
 
 @every_engine

@@ -20,7 +20,7 @@ import spy
 import wolfpack
 from wolfpack import Delayed, Ray, Serial, Sync, Threads, delays
 from wolfpack.engines.cluster import connect
-from wolfpack.engines.shared_memory.merge import STRIPE
+from wolfpack.engines.shared_memory.copies import STRIPE
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 DATA = Path(os.environ.get("WOLFPACK_DATA") or BESIDE)

@@ -213,11 +213,8 @@ class Certifier:
         return self.evaluate(exact), inner, least, size
 
     def _least(self, state, shared, exact, stop, gaps) -> float | None:
-        """Return the oracle's sum over all blocks; None if `stop()` ended the pass.
-
-        The oracles of our own problems are known to leave v as it is.
-        """
-        before = math.nan if self.problem.trusted else norm_of(shared)
+        """Return the oracle's sum over all blocks; None if `stop()` ended the pass."""
+        before = norm_of(shared)
         least = self.oracle_sum(state, exact, stop)
         if least is None or math.isnan(least):  # a pass here finds the block
             least = self._sum_here(state, shared, exact, stop, gaps)

@@ -17,7 +17,7 @@ GROWTH, MOST = 1.15, 50.0
 # An accelerated run knows by its estimate how far it is, and needs few passes.
 OUTER_GROWTH = 3.0
 # Its threads run for a pass, or for this long, between two outer steps.
-OUTER_SECONDS = 0.003
+OUTER_SECONDS = 0.001
 # An estimate at the goal asks for a check, but not before the passes have grown by the
 # factor PAUSE, or by MOST_PAUSE: the estimate is biased low, and such checks may fail.
 PAUSE, MOST_PAUSE = 1.03, 5.0
