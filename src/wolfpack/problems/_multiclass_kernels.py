@@ -74,21 +74,26 @@ def contains(data, i, atom):
 
 @jit
 def minimiser(data, shared, i, atom, work, reach):
-    """Project x_(i) + lambda (W x + loss) / (q |x|^2) to the simplex."""
+    """Project x_(i) + lambda (W x + loss) / (q |x|^2) to the simplex.
+
+    Returns the block gap, q (max over k of theta_k - <x_(i), theta>).
+    """
     bend = reach * data.share[i] / data.alpha * data.gram[i]
     if not bend > 0.0:  # f is linear over the block, so a corner is a minimiser
-        oracle(data, shared, i, atom, work)
-        return
+        current = score(data, shared, i, atom)
+        return current - oracle(data, shared, i, atom, work)
     theta = work.theta
     unaries(data, shared, i, work)
     best = np.float32(-np.inf)
     for k in range(atom.size):
         best = max(best, fetch(theta, k))
-    highest = -np.inf
+    highest, gap = -np.inf, 0.0
     # Only differences of theta matter. Measured from the largest they are small, so
     # adding them loses no digits of x_(i).
     for k in range(atom.size):
-        atom[k] += np.float64(fetch(theta, k) - best) / bend
+        below = np.float64(fetch(theta, k) - best)
+        gap -= atom[k] * below
+        atom[k] += below / bend
         highest = max(highest, atom[k])
     # Entries at least 1 below the largest become 0. The excess of the others over 1 is
     # taken off them evenly, and those that fall to 0 are left out, until none does.
@@ -106,6 +111,7 @@ def minimiser(data, shared, i, atom, work, reach):
         threshold = (total - 1.0) / count
     for k in range(atom.size):
         atom[k] = max(atom[k] - threshold, 0.0)
+    return data.share[i] * gap
 
 
 @jit

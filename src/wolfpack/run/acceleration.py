@@ -71,11 +71,6 @@ def _obstacle(
         return "it needs a problem with a value function."
     if step not in ("line", "exact"):
         return f"step={step!r} follows a schedule of plain steps; use step='line'."
-    if step == "exact" and sampling == "gap":
-        return (
-            "the block gaps of step='exact' are not those of a check, and an outer "
-            "step needs their sum; use sampling='permutation' or 'cyclic'."
-        )
     if averaging:
         return "the average is of plain iterates; set averaging=False."
     if engine.acceleration == "never":

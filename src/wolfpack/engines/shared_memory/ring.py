@@ -98,7 +98,7 @@ def ring_worker(
         version = load_acquire(team.version, 0)
         tally.at = i
         repeats = draw_repeats(task, rng)
-        atom, ended = find(data, shared, blocks, i, scratch, work, plan, repeats)
+        atom, _, ended = find(data, shared, blocks, i, scratch, work, plan, repeats)
         if ended == Exit.DONE and is_lost(task, rng, tally):
             disclaim(team, i)
             continue

@@ -83,7 +83,7 @@ def rows_worker(data, shared, blocks, team, memory, rng, tally, work, plan, task
         if i < 0:
             break
         seen = load_acquire(team.version, 0)
-        atom, gap, ended = play_visit(
+        atom, _, gap, ended = play_visit(
             data, shared, blocks, i, memory.atom, work, plan, task, rng, tally
         )
         if ended != Exit.DONE:
