@@ -14,8 +14,8 @@ those of `_chain_kernels`, and `spread`, `curvature` and `touched` those of
 import numpy as np
 
 from wolfpack.kernels.compile import jit
-from wolfpack.kernels.simd import fetch, put
-from wolfpack.problems._viterbi import UNIT, unaries
+from wolfpack.kernels.simd import fetch, largest, load, maximum, put
+from wolfpack.problems._viterbi import LANES, UNIT, columns, unaries
 
 TOLERANCE = 1e-9  # by which a point may miss the simplex
 
@@ -82,36 +82,64 @@ def minimiser(data, shared, i, atom, work, reach):
     if not bend > 0.0:  # f is linear over the block, so a corner is a minimiser
         current = score(data, shared, i, atom)
         return current - oracle(data, shared, i, atom, work)
-    theta = work.theta
     unaries(data, shared, i, work)
-    best = np.float32(-np.inf)
-    for k in range(atom.size):
-        best = max(best, fetch(theta, k))
-    highest, gap = -np.inf, 0.0
+    theta, n_labels = work.theta, atom.size
+    best = highest(theta, columns(data))
+    first = 0
+    while first + 1 < n_labels and fetch(theta, first) != best:
+        first += 1
+    if atom[first] == 1.0:  # the best class has all the weight: the block is at rest
+        return 0.0
+    gap = 0.0
+    for k in range(n_labels):
+        if atom[k] > 0.0:
+            gap += atom[k] * np.float64(best - fetch(theta, k))
     # Only differences of theta matter. Measured from the largest they are small, so
     # adding them loses no digits of x_(i).
-    for k in range(atom.size):
-        below = np.float64(fetch(theta, k) - best)
-        gap -= atom[k] * below
-        atom[k] += below / bend
-        highest = max(highest, atom[k])
-    # Entries at least 1 below the largest become 0. The excess of the others over 1 is
-    # taken off them evenly, and those that fall to 0 are left out, until none does.
-    threshold = highest - 1.0
-    count = atom.size + 1
-    while True:
-        total, left = 0.0, 0
-        for k in range(atom.size):
-            if atom[k] > threshold:
-                total += atom[k]
-                left += 1
-        if left == 0 or left >= count:
-            break
-        count = left
-        threshold = (total - 1.0) / count
-    for k in range(atom.size):
-        atom[k] = max(atom[k] - threshold, 0.0)
+    for k in range(n_labels):
+        atom[k] += np.float64(fetch(theta, k) - best) / bend
+    project(atom, work.pair_rows)
     return data.share[i] * gap
+
+
+@jit
+def highest(theta, width):
+    """Return the largest of the `width` numbers; those of padding labels are low."""
+    best = load(theta, 0, LANES)
+    for c in range(LANES, width, LANES):
+        best = maximum(load(theta, c, LANES), best)
+    return largest(best)
+
+
+@jit
+def project(point, places):
+    """Project a point to the simplex; `places` is scratch.
+
+    Entries at least 1 below the largest become 0. The excess of the others over 1 is
+    taken off them evenly, and those that fall to 0 are left out, until none does.
+    """
+    size = point.size
+    a, b = point[0], point[size - 1]  # two maxima: in one, each would wait for the last
+    for k in range(0, size - 1, 2):
+        a, b = max(a, point[k]), max(b, point[k + 1])
+    threshold = max(a, b) - 1.0
+    left = 0
+    for k in range(size):
+        put(places, left, k)
+        left += 1 if point[k] > threshold else 0
+    count = size + 1
+    while 0 < left < count:
+        count, total = left, 0.0
+        for j in range(count):
+            total += point[fetch(places, j)]
+        threshold = (total - 1.0) / count
+        left = 0
+        for j in range(count):
+            k = fetch(places, j)
+            put(places, left, k)
+            left += 1 if point[k] > threshold else 0
+    for k in range(size):
+        point[k] = max(point[k] - threshold, 0.0)
 
 
 @jit

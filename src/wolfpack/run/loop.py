@@ -263,8 +263,8 @@ class Run:
         if found is None:
             return False
         if state.outer is not None and scheduled:
-            inner, exact = float(found.gaps.sum()), self.options.plan.exact
-            acceleration.learn_bias(state.outer, inner, estimate, exact)
+            inner = float(found.gaps.sum())
+            acceleration.learn_bias(state.outer, inner, estimate, self.plan)
         self._checked_at = self.seconds
         if scheduled:
             state.shared[...] = found.shared

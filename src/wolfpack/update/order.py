@@ -44,8 +44,9 @@ def sweep(place, n, chosen):
 def draw_awake(order, cursor, gaps, rng, chosen):
     """Fill `chosen` with the next blocks of the round.
 
-    `cursor` is the place in the round, its length (0: none is begun), and the place in
-    `order` from which the next blocks at rest are taken.
+    `cursor` is the place in the round, the length of the round (0: all gaps are new),
+    the place in `order` from which the next blocks at rest are taken, and the number of
+    blocks awake.
     """
     tau = chosen.size
     if cursor[0] + tau > cursor[1]:
@@ -59,21 +60,24 @@ def draw_awake(order, cursor, gaps, rng, chosen):
 def begin_round(order, cursor, gaps, rng, least):
     """Put the blocks of the next round in front of `order`: `least` of them or more.
 
-    Only blocks of the last round can have changed between awake and at rest. Those at
-    rest change places with the ones that are due, which were seen longer ago.
+    Those awake come first. A block wakes as soon as its gap is not 0, but goes to rest
+    only when all blocks at rest have had their turn: some are at rest at one visit and
+    awake at the next, and leaving these out at once took twice the passes.
     """
     n = order.size
-    awake = 0
-    for j in range(cursor[1] if cursor[1] > 0 else n):
+    is_new = cursor[1] == 0
+    is_over = is_new or cursor[2] >= n
+    awake = 0 if is_over else cursor[3]
+    for j in range(awake, n if is_new else cursor[1]):
         i = order[j]
         if gaps[i] > 0.0:
             order[j], order[awake] = order[awake], i
             awake += 1
-    length = min(max(awake + 1 + int(RESTING * awake), least), n)
-    due = max(cursor[2], awake)
+    shuffle(order[:awake], rng, awake - 1)
+    due = awake if is_over else max(cursor[2], awake)
+    length = min(awake + 1 + int(RESTING * awake), awake + n - due)
     for j in range(awake, length):
-        due = due if due < n else j
         order[j], order[due] = order[due], order[j]
         due += 1
-    shuffle(order[:length], rng, length - 1)
-    cursor[0], cursor[1], cursor[2] = 0, length, due
+    cursor[0], cursor[1] = 0, min(max(length, least), n)
+    cursor[2], cursor[3] = due, awake

@@ -58,7 +58,7 @@ def create(n_blocks: int, kind: str) -> Sampler:
     n_gaps = n_blocks if KINDS[kind] == GAP else 0
     sampler = Sampler(
         np.arange(n_blocks),
-        np.array([n_blocks, 0, 0]),
+        np.array([n_blocks, 0, 0, 0]),
         np.ones(n_gaps),
         np.zeros(n_gaps + 1),
     )
@@ -204,7 +204,7 @@ def is_sound(sampler: Sampler, n_blocks: int) -> bool:
     return (
         (order.dtype, order.shape) == (np.int64, (n_blocks,))
         and np.array_equal(np.sort(order), np.arange(n_blocks))
-        and (cursor.dtype, cursor.shape) == (np.int64, (3,))
+        and (cursor.dtype, cursor.shape) == (np.int64, (4,))
         and bool(0 <= cursor[0] <= 3 * n_blocks and cursor.min() >= 0)
         and bool(cursor[1:].max() <= n_blocks)
         and math.isfinite(total)
