@@ -18,6 +18,7 @@ from wolfpack.kernels.simd import fetch, largest, load, maximum, put
 from wolfpack.problems._viterbi import LANES, UNIT, columns, unaries
 
 TOLERANCE = 1e-9  # by which a point may miss the simplex
+SLACK = 1e-9  # an entry this near to 0 is rounded to 0 by the projection only
 
 
 @jit
@@ -90,15 +91,22 @@ def minimiser(data, shared, i, atom, work, reach):
         first += 1
     if atom[first] == 1.0:  # the best class has all the weight: the block is at rest
         return 0.0
-    gap = 0.0
-    for k in range(n_labels):
-        if atom[k] > 0.0:
-            gap += atom[k] * np.float64(best - fetch(theta, k))
     # Only differences of theta matter. Measured from the largest they are small, so
-    # adding them loses no digits of x_(i).
+    # adding them loses no digits of x_(i). What falls 1 below the entry of the best
+    # class becomes 0, and is not divided first.
+    places, gap, left = work.pair_rows, 0.0, 0
+    lowest = (atom[first] - 1.0 - SLACK) * bend
     for k in range(n_labels):
+        below, weight = np.float64(fetch(theta, k) - best), atom[k]
+        gap -= weight * below
+        is_near = below + weight * bend > lowest
+        atom[k] = weight if is_near else 0.0
+        put(places, left, k)
+        left += 1 if is_near else 0
+    for j in range(left):
+        k = fetch(places, j)
         atom[k] += np.float64(fetch(theta, k) - best) / bend
-    project(atom, work.pair_rows)
+    project(atom, places, left, work.is_pair_row)
     return data.share[i] * gap
 
 
@@ -112,34 +120,39 @@ def highest(theta, width):
 
 
 @jit
-def project(point, places):
-    """Project a point to the simplex; `places` is scratch.
+def project(point, places, size, kept):
+    """Project a point that is 0 outside `places` to the simplex; `kept` is scratch.
 
     Entries at least 1 below the largest become 0. The excess of the others over 1 is
     taken off them evenly, and those that fall to 0 are left out, until none does.
     """
-    size = point.size
-    a, b = point[0], point[size - 1]  # two maxima: in one, each would wait for the last
-    for k in range(0, size - 1, 2):
-        a, b = max(a, point[k]), max(b, point[k + 1])
-    threshold = max(a, b) - 1.0
-    left = 0
-    for k in range(size):
-        put(places, left, k)
-        left += 1 if point[k] > threshold else 0
+    top = -np.inf
+    for j in range(size):
+        top = max(top, point[fetch(places, j)])
+        put(kept, j, fetch(places, j))
+    threshold = top - 1.0
+    left = keep_above(point, threshold, kept, size)
     count = size + 1
     while 0 < left < count:
         count, total = left, 0.0
         for j in range(count):
-            total += point[fetch(places, j)]
+            total += point[fetch(kept, j)]
         threshold = (total - 1.0) / count
-        left = 0
-        for j in range(count):
-            k = fetch(places, j)
-            put(places, left, k)
-            left += 1 if point[k] > threshold else 0
-    for k in range(size):
+        left = keep_above(point, threshold, kept, count)
+    for j in range(size):
+        k = fetch(places, j)
         point[k] = max(point[k] - threshold, 0.0)
+
+
+@jit
+def keep_above(point, threshold, kept, size):
+    """Leave out places whose entry is not above the threshold; return how many stay."""
+    left = 0
+    for j in range(size):
+        k = fetch(kept, j)
+        put(kept, left, k)
+        left += 1 if point[k] > threshold else 0
+    return left
 
 
 @jit

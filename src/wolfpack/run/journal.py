@@ -34,8 +34,9 @@ class Journal:
         """Return the sum of all block gaps, estimated from those seen last."""
         run, state = self.run, self.run.state
         progress, gaps = state.progress, state.sampler.gaps
-        # The sampler knows every gap after a check; rounds have seen all before it.
-        if gaps.size and (progress.checked >= 0 or run.plan.sampling == AWAKE):
+        # The sampler knows every gap after a check, and the first round sees all.
+        in_rounds = run.plan.sampling == AWAKE and run.engine.reproducible
+        if gaps.size and (progress.checked >= 0 or in_rounds):
             self._gaps = float(gaps.sum())
         elif progress.gaps_seen > 0:
             total = run.problem.n_blocks * progress.gap_sum
