@@ -236,6 +236,8 @@ SPOILS = {
     "order with a repeat": {"sampler_order": lambda a: np.zeros_like(a)},
     "order of floats": {"sampler_order": lambda a: a.astype(float)},
     "cursor out of range": {"sampler_cursor": put(-5)},
+    "cursor of rounds out of range": {"sampler_cursor": lambda a: a + 10**6},
+    "cursor too short": {"sampler_cursor": lambda a: a[:1]},
     "gaps NaN": {"sampler_gaps": put(np.nan)},
     "gaps negative": {"sampler_gaps": put(-1.0)},
     "tree too short": {"sampler_tree": lambda a: a[:-1]},

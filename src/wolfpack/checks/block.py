@@ -79,7 +79,9 @@ class BlockCheck:
         if problem.curvature is not None or problem.prepare is not None:
             self.fused(v, atom, other - score)
         if problem.minimiser is not None:
-            self.call("minimiser", data, v, i, point, problem.work(), 1.0)
+            gap = self.number("minimiser", data, v, i, point, problem.work(), 1.0)
+            said, size = "minimiser returns the gap {}, but it is {}", abs(other)
+            self.agree(gap, other - score, said, size + abs(score))
             self.member(point, "minimiser")
 
     def line(self, v: np.ndarray, atom: np.ndarray, point: np.ndarray) -> None:

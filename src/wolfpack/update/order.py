@@ -74,7 +74,10 @@ def begin_round(order, cursor, gaps, rng, least):
             order[j], order[awake] = order[awake], i
             awake += 1
     shuffle(order[:awake], rng, awake - 1)
-    due = awake if is_over else max(cursor[2], awake)
+    due = max(cursor[2], awake)
+    if is_over:  # in a new order, so that a batch leaves out another remainder
+        due = awake
+        shuffle(order[awake:], rng, n - awake - 1)
     length = min(awake + 1 + int(RESTING * awake), awake + n - due)
     for j in range(awake, length):
         order[j], order[due] = order[due], order[j]

@@ -74,6 +74,7 @@ def number(name: str, rests: bool) -> int:
 def rebuild(sampler: Sampler, kind: int = GAP) -> None:
     """Build the tree anew from the gaps, or look for all blocks that are awake."""
     if kind == AWAKE:
+        np.maximum(sampler.gaps, 0.0, out=sampler.gaps)  # < 0 by rounding
         sampler.cursor[1] = 0
     elif sampler.gaps.size:
         library(sys.modules[__name__]).refresh(sampler)
@@ -214,11 +215,14 @@ def is_sound(sampler: Sampler, n_blocks: int) -> bool:
     )
 
 
-def repair(sampler: Sampler) -> Sampler:
+def repair(sampler: Sampler, kind: int) -> Sampler:
     """Return the sampler, with a new tree if its tree does not fit its gaps.
 
     A tree that differs by rounding only is kept, so that a run goes on bit for bit.
+    Rounds have no tree.
     """
+    if kind != GAP:
+        return sampler
     gaps, ends = sampler.gaps, np.arange(len(sampler.tree))
     sums = np.concatenate([[0.0], np.cumsum(gaps)])
     tree = sums - sums[ends - (ends & -ends)]  # without the floor, which may have risen
