@@ -153,7 +153,7 @@ def test_far_fewer_passes(name):
 
 
 @pytest.mark.parametrize("name", ["classes as vectors", "lasso"])
-@pytest.mark.parametrize("kind", ["serial", "sync", "merge"])
+@pytest.mark.parametrize("kind", ["serial", "sync batches", "merge 2"])
 def test_exact_steps_by_gap(name, kind):
     """Rounds of the blocks awake: the certificate is true, and the estimate honest."""
     result = run(name, kind, step="exact", sampling="gap", tol=1e-5)
