@@ -1,5 +1,7 @@
 """The group fused lasso against cvxpy, and against optima found by another solver."""
 
+import dataclasses
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -69,6 +71,17 @@ def test_the_block_minimiser_knows_the_gap(q):
         expected = alpha * np.linalg.norm(jump, ord=q) - u @ jump
         gap = problem.minimiser(problem.data, problem.shared, t, u, problem.work(), 0.5)
         assert gap == pytest.approx(expected)
+
+
+def test_a_minimiser_must_return_the_gap():
+    problem = wolfpack.group_fused_lasso(np.eye(3), 0.1)
+    good = problem.minimiser
+    for wrong, sentence in (
+        (lambda *args: None, "minimiser on block 0 returned None"),
+        (lambda *args: good(*args) + 1.0, "minimiser returns the gap .*, but it is"),
+    ):
+        with pytest.raises(wolfpack.ProblemError, match=sentence):
+            dataclasses.replace(problem, minimiser=wrong).check()
 
 
 def test_which_norms_have_a_block_minimiser():
