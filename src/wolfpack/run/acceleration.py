@@ -33,8 +33,8 @@ LEAST, MOST = 1e-4, 0.9  # values of s
 # Blocks a thread for "auto": fewer give no good estimate, and threads would make many
 # passes between two outer steps; such a run takes milliseconds.
 FEWEST = 250
-# An estimate that is too low has seen some blocks too long ago. A server knows only the
-# slopes towards minimisers of blocks, which are smaller than gaps by any factor.
+# An estimate that is too low has seen some blocks too long ago. Slopes towards
+# minimisers of blocks, which all but rounds go by, are smaller than gaps by any factor.
 MOST_BIAS, MOST_BIAS_EXACT = 2.0, 1e6
 
 

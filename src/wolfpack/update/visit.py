@@ -18,6 +18,7 @@ from wolfpack.kernels.slots import (
     trim,
 )
 from wolfpack.update.plan import Exit
+from wolfpack.update.sampling import AWAKE
 
 
 @glue
@@ -57,18 +58,16 @@ def visit(data, shared, blocks, i, scratch, work, plan, repeats):
     """Find an atom, and prepare the step; return the atom, two gaps, and DONE.
 
     The first gap is the slope towards the atom, which the step needs. The second is
-    what the estimate and the sampler see: in an accelerated run the gap of the block,
-    whose corner a minimiser does not aim at. Plain runs see the first, as they ever
-    did.
+    what the estimate and the sampler see: in rounds of the blocks awake the gap of the
+    block, where its minimiser knows it, and else the first.
     """
     atom, found, ended = find(data, shared, blocks, i, scratch, work, plan, repeats)
     if ended != Exit.DONE:
         return atom, 0.0, 0.0, ended
     gap = seen = prepare(data, shared, blocks, i, atom, work)
-    if HAS_MINIMISER and plan.exact and plan.reach < 1.0:
+    if HAS_MINIMISER and plan.sampling == AWAKE and is_finite(found):
         seen = found
-    is_sound = is_finite(gap) and is_finite(seen)
-    return atom, gap, seen, Exit.DONE if is_sound else Exit.NOT_A_NUMBER
+    return atom, gap, seen, Exit.DONE if is_finite(gap) else Exit.NOT_A_NUMBER
 
 
 @glue
