@@ -75,9 +75,10 @@ def begin_round(order, cursor, gaps, rng, least):
             awake += 1
     shuffle(order[:awake], rng, awake - 1)
     due = max(cursor[2], awake)
-    if is_over:  # in a new order, so that a batch leaves out another remainder
+    if is_over:
         due = awake
-        shuffle(order[awake:], rng, n - awake - 1)
+        if least > 1:  # or the remainder that batches leave out would be the same
+            shuffle(order[awake:], rng, n - awake - 1)
     length = min(awake + 1 + int(RESTING * awake), awake + n - due)
     for j in range(awake, length):
         order[j], order[due] = order[due], order[j]
