@@ -53,11 +53,11 @@ def text():
     return wolfpack.chain_ssvm(X, y, 0.02, n_labels=5)
 
 
-def classes():
+def classes(**how):
     rng = np.random.default_rng(0)
     y, patterns = rng.integers(20, size=300), rng.random((20, 40)) < 0.4
     X = patterns[y] ^ (rng.random((300, 40)) < 0.2)
-    return wolfpack.multiclass_svm(X, y, 0.02)
+    return wolfpack.multiclass_svm(X, y, 0.02, **how)
 
 
 def lasso(**how):
@@ -115,7 +115,12 @@ def spied():
 
 GROUPS = {
     "chains": {"dates": dates, "text": text},
-    "others": {"classes": classes, "lasso": lasso, "lasso l1": lambda: lasso(q=1.0)},
+    "others": {
+        "classes": classes,
+        "vectors": lambda: classes(vectors=True),
+        "lasso": lasso,
+        "lasso l1": lambda: lasso(q=1.0),
+    },
     "own": {
         "spy": spied,
         "simplices": lambda: simplices(False),

@@ -152,6 +152,28 @@ def test_far_fewer_passes(name):
     assert fast.epochs < 0.5 * plain.epochs
 
 
+@pytest.mark.parametrize("name", ["classes as vectors", "lasso"])
+@pytest.mark.parametrize("kind", ["serial", "sync batches", "merge 2"])
+def test_exact_steps_by_gap(name, kind):
+    """Rounds of the blocks awake: the certificate is true, and the estimate honest."""
+    result = run(name, kind, step="exact", sampling="gap", tol=1e-5)
+    assert result.converged
+    assert result.n_outer > 0
+    below, above = bracket(name)
+    assert result.lower_bound <= above
+    assert result.objective >= below
+    assert result.gap_estimate <= 100 * 1e-5 * case_of(name).problem.scale
+
+
+def test_far_fewer_passes_towards_minimisers():
+    how = {"tol": 1e-5, "max_epochs": 10**4, "rng": 0, "accelerate": True}
+    problem = case_of("classes as vectors").problem
+    line = solve(problem, step="line", sampling="gap", **how)
+    exact = solve(problem, step="exact", sampling="gap", **how)
+    assert exact.converged
+    assert exact.epochs < 0.7 * line.epochs
+
+
 def test_the_trace_follows_the_outer_loop():
     result = run("chain", "serial", check_every=1.0, tol=1e-4)
     steps = [row.n_outer for row in result.trace]

@@ -80,6 +80,38 @@ def test_resume_is_exact(engine, name, sampling, tau, tmp_path):
         assert calls not in checks or abs(checks[calls] - gap) < 1e-5 * scale
 
 
+@every_engine
+@pytest.mark.parametrize("tau", [None, 7])
+def test_rounds_go_on_bit_for_bit(engine, tau, tmp_path):
+    """Exact steps by gap, stopped within a round, through a file and in memory."""
+    how = {"engine": engine, "batch_size": tau, "rng": 5, "tol": 1e-12}
+    how |= {"accelerate": True, "step": "exact", "sampling": "gap"}
+    problem = case_of("classes as vectors").problem
+    whole = solve(problem, max_epochs=20.5, **how)
+    state = None
+    for k, epochs in enumerate([1, 2.2, 3, 4.37, 9.1, 12, 20.5]):
+        state = solve(problem, max_epochs=epochs, start=state, **how).state
+        if k % 2:
+            state = State.load(state.save(tmp_path / "state.npz"))
+    assert bits(state) == bits(whole.state)
+
+
+def test_rounds_and_other_samplings_go_on_from_each_other():
+    problem = case_of("classes as vectors").problem
+    state, epochs = None, 0
+    for sampling, accelerate in [
+        ("gap", True), ("permutation", True), ("gap", True), ("gap", False),
+        ("gap", True), ("cyclic", True), ("gap", True),
+    ]:  # fmt: skip
+        epochs += 3
+        result = solve(
+            problem, start=state, step="exact", sampling=sampling, tol=0, rng=0,
+            accelerate=accelerate, max_epochs=epochs,
+        )  # fmt: skip
+        state = result.state
+        assert_true("classes as vectors", result)
+
+
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("check_every", [None, 0.4, 1.0, 3.0])
 def test_resume_after_a_callback_or_a_time_limit_is_exact(sampling, check_every):

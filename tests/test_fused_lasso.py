@@ -1,5 +1,7 @@
 """The group fused lasso against cvxpy, and against optima found by another solver."""
 
+import dataclasses
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -55,6 +57,16 @@ def test_it_agrees_with_cvxpy(q):
         )  # the objective is strongly convex
         assert np.linalg.norm(result.solution - X.value) <= distance
         check_solution(result, Y, alpha, q)
+
+
+def test_a_minimiser_must_return_the_gap():
+    problem = wolfpack.group_fused_lasso(np.eye(3), 0.1)
+    for wrong, sentence in (
+        (lambda *args: None, "minimiser on block 0 returned None"),
+        (lambda *args: 1.0, "minimiser returns the gap .*, but it is"),
+    ):
+        with pytest.raises(wolfpack.ProblemError, match=sentence):
+            dataclasses.replace(problem, minimiser=wrong).check()
 
 
 def test_which_norms_have_a_block_minimiser():

@@ -132,8 +132,25 @@ def test_the_block_minimiser_is_that_of_an_interior_point_method():
         f = 0.5 * ALPHA * cp.sum_squares(w) - (1 - z[y[i]]) / len(y)
         cp.Problem(cp.Minimize(f), [z >= 0, cp.sum(z) == 1]).solve(solver=cp.CLARABEL)
         atom = x[i].copy()
-        problem.minimiser(problem.data, v, i, atom, problem.work(), 1.0)
+        gap = problem.minimiser(problem.data, v, i, atom, problem.work(), 1.0)
         np.testing.assert_allclose(atom, z.value, atol=1e-4)
+        theta = X[i] @ v[:, :5] + (np.arange(5) != y[i])
+        expected = (theta.max() - x[i] @ theta) / len(y)
+        assert gap == pytest.approx(expected, abs=1e-7)
+
+
+def test_a_block_at_rest_stays_where_it_is():
+    X, y = examples(K=5, unit=False)
+    problem = multiclass_svm(X, y, ALPHA, vectors=True)
+    for i in range(10):
+        atom = np.zeros(5)
+        problem.oracle(problem.data, problem.shared, i, atom, problem.work())
+        corner = atom.copy()
+        gap = problem.minimiser(
+            problem.data, problem.shared, i, atom, problem.work(), 0.1
+        )
+        assert gap == 0
+        np.testing.assert_array_equal(atom, corner)
 
 
 def test_the_block_minimiser_is_a_distribution_whatever_the_scale():

@@ -161,6 +161,27 @@ def test_warm_start_goes_on(data):
         model.set_params(step="line").fit(X[:-1], y[:-1])
 
 
+def test_steps_lead_to_minimisers_where_that_pays(data, monkeypatch):
+    X, y = data
+    how = {"warm_start": True, "tol": 1e-4, "max_iter": 10**4}
+    steps = {
+        (True, 2**28): True,  # accelerated: whole distributions are kept
+        (True, 100): False,  # they would take more memory
+        (False, 2**28): False,
+        ("auto", 2**28): False,  # so few blocks are not accelerated
+    }
+    for (accelerate, most), expected in steps.items():
+        monkeypatch.setattr("wolfpack.estimators.multiclass.MOST_BYTES", most)
+        model = make(accelerate=accelerate, **how).fit(X, y)
+        assert (model.result_.state.offsets is None) == expected
+        assert (model.result_.n_outer > 0) == (accelerate is True)
+        monkeypatch.undo()
+        model.fit(X, y)  # goes on with the blocks that it has
+        assert (model.result_.state.offsets is None) == expected
+        value = primal(model.coef_, model.intercept_, X, y)
+        assert model.objective_ == pytest.approx(value, abs=1e-6)
+
+
 def test_in_a_search_over_pipelines_and_through_pickle(data):
     X, y = data
     pipeline = make_pipeline(StandardScaler(), make(tol=1e-3))

@@ -74,6 +74,46 @@ def test_a_permutation_in_batches_leaves_the_remainder_out():
     assert chisquare(np.bincount(chosen.ravel(), minlength=7)).pvalue > 1e-3
 
 
+def in_rounds(gaps, tau, times, seed=0):
+    """Draw from rounds in which blocks keep their gaps."""
+    how = plan("gap")._replace(sampling=sampling.AWAKE)
+    sampler, rng = create(len(gaps), "gap"), np.random.default_rng(seed)
+    sampler.gaps[:] = gaps
+    sampling.rebuild(sampler, sampling.AWAKE)
+    chosen = np.zeros((times, tau), np.int64)
+    for row in chosen:
+        draw(how, sampler, rng, row)
+        assert sampling.is_sound(sampler, len(gaps))
+    return chosen
+
+
+@pytest.mark.parametrize(("n", "tau"), [(1, 1), (5, 1), (9, 4), (9, 9), (50, 7)])
+@pytest.mark.parametrize("awake", [0.0, 0.3, 1.0])
+def test_a_batch_of_a_round_is_distinct(n, tau, awake):
+    gaps = (np.arange(n) < awake * n).astype(float)
+    chosen = in_rounds(gaps, tau, 300)
+    assert (np.diff(np.sort(chosen, axis=1), axis=1) > 0).all()
+    assert set(chosen.ravel()) == set(range(n))  # none is forgotten
+
+
+def test_rounds_visit_blocks_awake_often_and_others_in_turn():
+    gaps = np.zeros(1000)
+    gaps[::50] = 1.0
+    counts = np.bincount(in_rounds(gaps, 1, 29 * 2000).ravel(), minlength=1000)
+    assert counts[::50].max() - counts[::50].min() <= 1  # each once a round
+    assert counts[::50].min() >= 1990
+    resting = np.delete(counts, np.arange(0, 1000, 50))
+    assert resting.max() - resting.min() <= 2  # all alike
+    assert 0.25 < resting.sum() / counts.sum() < 0.35
+
+
+def test_which_sampling_makes_rounds():
+    assert sampling.number("gap", True) == sampling.AWAKE
+    for kind, number in KINDS.items():
+        assert sampling.number(kind, False) == number
+        assert kind == "gap" or sampling.number(kind, True) == number
+
+
 def test_gap_draws_in_proportion():
     gaps = np.array([1.0, 2.0, 0.5, 4.0, 1.5, 1.0])
     chosen, _ = draws("gap", 6, 1, 8000, gaps)

@@ -236,6 +236,8 @@ SPOILS = {
     "order with a repeat": {"sampler_order": lambda a: np.zeros_like(a)},
     "order of floats": {"sampler_order": lambda a: a.astype(float)},
     "cursor out of range": {"sampler_cursor": put(-5)},
+    "cursor of rounds out of range": {"sampler_cursor": lambda a: a + 10**6},
+    "cursor too short": {"sampler_cursor": lambda a: a[:2]},
     "gaps NaN": {"sampler_gaps": put(np.nan)},
     "gaps negative": {"sampler_gaps": put(-1.0)},
     "tree too short": {"sampler_tree": lambda a: a[:-1]},
@@ -252,6 +254,12 @@ CHAIN_SPOILS = {
     "count zero": {"block_counts": put(0)},
     "atoms cut": {"block_atoms": lambda a: a[:-1]},
 }
+
+
+def test_a_cursor_from_before_there_were_rounds(saved, tmp_path):
+    old = {"sampler_cursor": lambda a: a[:1]}
+    state = State.load(spoil(saved[1], tmp_path / "old.npz", **old))
+    np.testing.assert_array_equal(state.sampler.cursor[1:], 0)
 
 
 @pytest.mark.parametrize("changes", SPOILS.values(), ids=SPOILS)

@@ -94,10 +94,12 @@ class Problem:
         beyond the end of a short atom.
     contains : function (data, i, atom) -> bool, optional
         Whether `atom` lies in M_i; called after each oracle call.
-    minimiser : function (data, shared, i, atom, work, reach), optional
+    minimiser : function (data, shared, i, atom, work, reach) -> float, optional
         For `step="exact"`: replaces `atom`, which holds x_(i), by the minimiser over
         block i of f, with all other blocks fixed, where the curvature of f is `reach`
-        times its own: 1 in plain steps, less in an accelerated run.
+        times its own: 1 in plain steps, less in an accelerated run. Returns the gap of
+        the block at x_(i), the largest <x_(i) - s, grad_i f> over s in M_i, or NaN
+        where that would take long.
     touched : function (data, i, rows, work) -> int, optional
         Writes the rows of v that A_i reaches into `rows`, in any order, and returns how
         many, at most `max_rows`; for a v too large to pass over at each update. `work`

@@ -217,21 +217,21 @@ def _validate(
     for name, number in (("max_seconds", max_seconds), ("check_every", check_every)):
         if number is not None and not (is_number(number) and number > 0):
             raise ValueError(f"{name} must be a number > 0 or None, not {number!r}.")
+    accelerated = acceleration.decide(
+        problem, engine, step, sampling, bool(averaging), accelerate
+    )
     plan = Plan(
         n_blocks=n,
         rule=RULES[step] if isinstance(step, str) else CONSTANT,
         step_size=0.0 if isinstance(step, str) else float(step),
-        sampling=samplers.KINDS[sampling],
+        sampling=samplers.number(sampling, step == "exact" and accelerated),
         exact=step == "exact",
     )
     limit = math.inf if max_seconds is None else max_seconds
     asked = None if batch_size is None else int(batch_size)
     options = Options(
         engine.blocks_per_update(asked, n), asked, bool(averaging), sampling, step,
-        plan, tol, max_epochs, limit, check_every,
-        acceleration.decide(
-            problem, engine, step, sampling, bool(averaging), accelerate
-        ),
+        plan, tol, max_epochs, limit, check_every, accelerated,
     )  # fmt: skip
     engine.refuse(problem, options)
     return options

@@ -154,6 +154,7 @@ class State:
         sampler = sampling.create(problem.n_blocks, options.sampling)
         if len(sampler.gaps) == len(start.sampler.gaps):
             sampler = sampling.Sampler(*(array.copy() for array in start.sampler))
+            sampler = sampling.repair(sampler, options.plan.sampling)
         average = _average(problem.shared, options.averaging)
         if average.size == start.average.size:
             average = start.average.copy()
@@ -194,10 +195,9 @@ class State:
         return replace(self, blocks=store.unpack(packed, offsets, 1))
 
     def _settle(self, problem: Problem) -> None:
-        """Rebuild v, and the sampler's tree, where they do not fit x and the gaps.
+        """Rebuild v where it does not fit x.
 
-        They change no certificate, but a wrong v would mislead the next steps, and a
-        wrong tree would leave blocks out.
+        It changes no certificate, but a wrong v would mislead the next steps.
         """
         exact, norm = _image(problem, self.blocks), np.linalg.norm
         _refuse_overflow(problem, exact)
@@ -210,7 +210,6 @@ class State:
             if not norm(exact - self.shared) <= MOST_DRIFT * size:
                 self.shared[...] = exact
             mean = self.averaged()
-        self.sampler = sampling.repair(self.sampler)
         evaluate = problem.kernels().evaluate
         if mean is not None and not np.isfinite(evaluate(problem.data, mean)):
             raise StateError("the average of start is too large for its objective.")

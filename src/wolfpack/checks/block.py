@@ -38,7 +38,10 @@ class BlockCheck:
 
     def number(self, name: str, *args: Any) -> float:
         """Call a function that must return a finite number."""
-        result = self.call(name, *args)
+        return self.finite(name, self.call(name, *args))
+
+    def finite(self, name: str, result: Any) -> float:
+        """Return what a function returned, which must be a finite number."""
         try:
             number = float(result)
         except (TypeError, ValueError):
@@ -79,7 +82,11 @@ class BlockCheck:
         if problem.curvature is not None or problem.prepare is not None:
             self.fused(v, atom, other - score)
         if problem.minimiser is not None:
-            self.call("minimiser", data, v, i, point, problem.work(), 1.0)
+            gap = self.call("minimiser", data, v, i, point, problem.work(), 1.0)
+            if gap is None or gap == gap:  # NaN: it does not know the gap
+                gap, size = self.finite("minimiser", gap), abs(other) + abs(score)
+                said = "minimiser returns the gap {}, but it is {}"
+                self.agree(gap, other - score, said, size)
             self.member(point, "minimiser")
 
     def line(self, v: np.ndarray, atom: np.ndarray, point: np.ndarray) -> None:

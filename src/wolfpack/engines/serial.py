@@ -121,7 +121,7 @@ def run(
         for j in range(tau):
             progress.at = i = chosen[j]
             progress.calls += 1
-            atom, batch.gaps[j], ended = visit(  # d. s_(i)
+            atom, gap, batch.gaps[j], ended = visit(  # d. s_(i)
                 data, shared, blocks, i, batch.atoms[j], work, plan, 1
             )
             if ended != Exit.DONE:
@@ -142,7 +142,7 @@ def run(
         # 2. gamma; 3. x and v, where every worker reads it (line 4)
         if direction is None:
             gamma = step_alone(
-                data, shared, blocks, average, i, atom, batch.gaps[0], plan, k, work
+                data, shared, blocks, average, i, atom, gap, plan, k, work
             )
         else:
             gamma, _ = step_together(

@@ -79,7 +79,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
                 problem,
                 engine=engine,
                 batch_size=self.batch_size,
-                step=self.step,
+                step=self._step_for(problem),
                 sampling=self.sampling,
                 averaging=averaging,
                 accelerate=self.accelerate,
@@ -136,6 +136,10 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
             "the rest. Fit all of them; to go on from the last fit, with a new alpha "
             f"or a smaller tol{self._more}, set warm_start=True."
         )
+
+    def _step_for(self, problem: Problem) -> Any:
+        """Return the step that the problem is solved with."""
+        return self.step
 
     def _last_state(self) -> State | None:
         """Return where the last `fit` stopped, if `warm_start` asks to go on there."""

@@ -17,10 +17,13 @@ from sklearn.utils.validation import (
 from wolfpack.checks.inputs import encode, refuse_mixed
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
+from wolfpack.problem import Problem
 from wolfpack.problems.multiclass import multiclass_svm
 from wolfpack.result import Event
+from wolfpack.run.acceleration import FEWEST
 
 FLOATS = [np.float64, np.float32]
+MOST_BYTES = 2**28  # of the blocks as vectors, which step="auto" does not exceed
 
 
 class MulticlassSVM(ClassifierMixin, DualEstimator):
@@ -42,11 +45,12 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         As in `ChainSSVM`, with examples in place of sequences.
     accelerate : bool or "auto"
         As in `ChainSSVM`.
-    step : "line", "exact", "open-loop" or float
+    step : "auto", "exact", "line", "open-loop" or float
         "exact" moves each block to its minimiser and keeps 8 n K bytes; the others keep
-        a few classes an example. On sparse text it takes about as long as "line" with
-        acceleration, on small dense data 5 to 17 times as long; without acceleration
-        it was up to 10 times faster than "line" on text.
+        a few classes an example. "auto" is "exact" where the run is accelerated and
+        these bytes are at most 256 MB, else "line". With sampling="gap", on dense data
+        and text, "exact" took as long as "line" to a gap of 1e-2, and up to 13 times
+        less to 1e-5.
     tol : float
         Stop at this duality gap, relative to the objective at w = 0, which is 1.
     random_state, callback, verbose
@@ -84,7 +88,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         alpha: float = 0.01,
         fit_intercept: bool = True,
         batch_size: int | Literal["auto"] | None = None,
-        step: Literal["line", "exact", "open-loop"] | float = "line",
+        step: Literal["auto", "exact", "line", "open-loop"] | float = "auto",
         sampling: Literal["gap", "permutation", "uniform", "cyclic"] = "gap",
         averaging: bool = False,
         accelerate: bool | Literal["auto"] = "auto",
@@ -155,7 +159,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
             codes,
             self._limit("alpha"),
             sample_weight=sample_weight,
-            vectors=self.step == "exact",
+            vectors=self._wants_vectors(len(codes), len(classes)),
         )
         describe = functools.partial(self._attributes, classes)
         self._solve(problem, describe, *given)
@@ -176,6 +180,24 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         scores = self.decision_function(X)
         best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[np.asarray(best, np.int64)]
+
+    def _wants_vectors(self, n: int, n_classes: int) -> bool:
+        """Return whether to keep a block as K numbers, which exact steps need."""
+        if self.step != "auto":
+            return self.step == "exact"
+        last = self._last_state()
+        if last is not None:  # it goes on with the blocks of the last fit
+            return last.offsets is None
+        engine, wish = self._choose_engine(), self.accelerate
+        if isinstance(wish, str):  # "auto"
+            wish = engine.acceleration == "always" and n >= FEWEST * engine.size
+        is_small = 8 * n * n_classes <= MOST_BYTES
+        return bool(wish) and not self._flag("averaging") and is_small
+
+    def _step_for(self, problem: Problem) -> Any:
+        if self.step != "auto":
+            return self.step
+        return "exact" if problem.minimiser is not None else "line"
 
     def _attributes(self, classes: np.ndarray, weights: np.ndarray) -> dict[str, Any]:
         if len(classes) == 2:

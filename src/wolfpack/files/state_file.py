@@ -68,6 +68,8 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     n = len(packed["points"]) if offsets is None else len(offsets) - 1
     fields = (read[f"sampler_{name}"] for name in sampling.Sampler._fields)
     sampler = sampling.Sampler(*fields)
+    if sampler.cursor.shape == (1,):  # of a file from before there were rounds
+        sampler = sampler._replace(cursor=np.append(sampler.cursor, [0, 0, 0]))
     if not sampling.is_sound(sampler, n):
         raise ValueError("its sampler does not fit its blocks")
     progress = _read_progress(read["counts"], read["sums"], n)

@@ -202,16 +202,33 @@ def total(typing, x):
     """Return the sum of the lanes."""
 
     def generate(context, builder, signature, args):
-        vector, lanes = args[0], x.lanes
-        while lanes > 1:
-            lanes //= 2
-            undefined = ir.Constant(vector.type, ir.Undefined)
-            low = _int32s(list(range(lanes)))
-            high = _int32s(list(range(lanes, 2 * lanes)))
-            vector = builder.fadd(
-                builder.shuffle_vector(vector, undefined, low),
-                builder.shuffle_vector(vector, undefined, high),
-            )
-        return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
+        return _reduce(builder, args[0], x.lanes, builder.fadd)
 
     return getattr(types, x.element)(x), generate
+
+
+@intrinsic
+def largest(typing, x):
+    """Return the largest lane; any of the others where one is NaN."""
+
+    def generate(context, builder, signature, args):
+        def larger(one, two):
+            return builder.select(builder.fcmp_ordered(">", one, two), one, two)
+
+        return _reduce(builder, args[0], x.lanes, larger)
+
+    return getattr(types, x.element)(x), generate
+
+
+def _reduce(builder, vector, lanes, join):
+    """Join the halves of a vector until one number is left."""
+    while lanes > 1:
+        lanes //= 2
+        undefined = ir.Constant(vector.type, ir.Undefined)
+        low = _int32s(list(range(lanes)))
+        high = _int32s(list(range(lanes, 2 * lanes)))
+        vector = join(
+            builder.shuffle_vector(vector, undefined, low),
+            builder.shuffle_vector(vector, undefined, high),
+        )
+    return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))

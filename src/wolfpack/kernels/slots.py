@@ -44,7 +44,7 @@ def contains(data, i, atom) -> Any:
 
 
 def minimiser(data, shared, i, atom, work, reach) -> Any:
-    """Replace `atom`, which holds x_(i), by the minimiser of f over block i."""
+    """Replace `atom`, x_(i), by the minimiser over block i; return the block gap."""
 
 
 def touched(data, i, rows, work) -> Any:

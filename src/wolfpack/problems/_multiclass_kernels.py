@@ -14,10 +14,11 @@ those of `_chain_kernels`, and `spread`, `curvature` and `touched` those of
 import numpy as np
 
 from wolfpack.kernels.compile import jit
-from wolfpack.kernels.simd import fetch, put
-from wolfpack.problems._viterbi import UNIT, unaries
+from wolfpack.kernels.simd import fetch, largest, load, maximum, put
+from wolfpack.problems._viterbi import LANES, UNIT, columns, unaries
 
 TOLERANCE = 1e-9  # by which a point may miss the simplex
+SLACK = 1e-9  # an entry this near to 0 is rounded to 0 by the projection only
 
 
 @jit
@@ -74,38 +75,84 @@ def contains(data, i, atom):
 
 @jit
 def minimiser(data, shared, i, atom, work, reach):
-    """Project x_(i) + lambda (W x + loss) / (q |x|^2) to the simplex."""
+    """Project x_(i) + lambda (W x + loss) / (q |x|^2) to the simplex.
+
+    Returns the block gap, q (max over k of theta_k - <x_(i), theta>).
+    """
     bend = reach * data.share[i] / data.alpha * data.gram[i]
     if not bend > 0.0:  # f is linear over the block, so a corner is a minimiser
-        oracle(data, shared, i, atom, work)
-        return
-    theta = work.theta
+        current = score(data, shared, i, atom)
+        return current - oracle(data, shared, i, atom, work)
     unaries(data, shared, i, work)
-    best = np.float32(-np.inf)
-    for k in range(atom.size):
-        best = max(best, fetch(theta, k))
-    highest = -np.inf
+    theta, n_labels = work.theta, atom.size
+    best = highest(theta, columns(data))
+    first = 0
+    while first + 1 < n_labels and fetch(theta, first) != best:
+        first += 1
+    if atom[first] == 1.0:  # the best class has all the weight: the block is at rest
+        return 0.0
     # Only differences of theta matter. Measured from the largest they are small, so
-    # adding them loses no digits of x_(i).
-    for k in range(atom.size):
+    # adding them loses no digits of x_(i). What falls 1 below the entry of the best
+    # class becomes 0, and is not divided first.
+    places, gap, left = work.pair_rows, 0.0, 0
+    lowest = (atom[first] - 1.0 - SLACK) * bend
+    for k in range(n_labels):
+        below, weight = np.float64(fetch(theta, k) - best), atom[k]
+        gap -= weight * below
+        is_near = below + weight * bend > lowest
+        atom[k] = weight if is_near else 0.0
+        put(places, left, k)
+        left += 1 if is_near else 0
+    for j in range(left):
+        k = fetch(places, j)
         atom[k] += np.float64(fetch(theta, k) - best) / bend
-        highest = max(highest, atom[k])
-    # Entries at least 1 below the largest become 0. The excess of the others over 1 is
-    # taken off them evenly, and those that fall to 0 are left out, until none does.
-    threshold = highest - 1.0
-    count = atom.size + 1
-    while True:
-        total, left = 0.0, 0
-        for k in range(atom.size):
-            if atom[k] > threshold:
-                total += atom[k]
-                left += 1
-        if left == 0 or left >= count:
-            break
-        count = left
+    project(atom, places, left, work.is_pair_row)
+    return data.share[i] * gap
+
+
+@jit
+def highest(theta, width):
+    """Return the largest of the `width` numbers; those of padding labels are low."""
+    best = load(theta, 0, LANES)
+    for c in range(LANES, width, LANES):
+        best = maximum(load(theta, c, LANES), best)
+    return largest(best)
+
+
+@jit
+def project(point, places, size, kept):
+    """Project a point that is 0 outside `places` to the simplex; `kept` is scratch.
+
+    Entries at least 1 below the largest become 0. The excess of the others over 1 is
+    taken off them evenly, and those that fall to 0 are left out, until none does.
+    """
+    top = -np.inf
+    for j in range(size):
+        top = max(top, point[fetch(places, j)])
+        put(kept, j, fetch(places, j))
+    threshold = top - 1.0
+    left = keep_above(point, threshold, kept, size)
+    count = size + 1
+    while 0 < left < count:
+        count, total = left, 0.0
+        for j in range(count):
+            total += point[fetch(kept, j)]
         threshold = (total - 1.0) / count
-    for k in range(atom.size):
-        atom[k] = max(atom[k] - threshold, 0.0)
+        left = keep_above(point, threshold, kept, count)
+    for j in range(size):
+        k = fetch(places, j)
+        point[k] = max(point[k] - threshold, 0.0)
+
+
+@jit
+def keep_above(point, threshold, kept, size):
+    """Leave out places whose entry is not above the threshold; return how many stay."""
+    left = 0
+    for j in range(size):
+        k = fetch(kept, j)
+        put(kept, left, k)
+        left += 1 if point[k] > threshold else 0
+    return left
 
 
 @jit

@@ -22,6 +22,8 @@ import numpy as np
 from wolfpack.engines.base import Engine
 from wolfpack.problem import Problem
 from wolfpack.update.outer import Outer
+from wolfpack.update.plan import Plan
+from wolfpack.update.sampling import AWAKE
 
 FALL = 0.5  # in 1 - FALL sqrt(s)
 BALANCE = 2.0  # the first part over the second that s is steered to
@@ -31,8 +33,8 @@ LEAST, MOST = 1e-4, 0.9  # values of s
 # Blocks a thread for "auto": fewer give no good estimate, and threads would make many
 # passes between two outer steps; such a run takes milliseconds.
 FEWEST = 250
-# An estimate that is too low has seen some blocks too long ago. Towards minimisers of
-# blocks, gaps are smaller by any factor.
+# An estimate that is too low has seen some blocks too long ago. Slopes towards
+# minimisers of blocks, which all but rounds go by, are smaller than gaps by any factor.
 MOST_BIAS, MOST_BIAS_EXACT = 2.0, 1e6
 
 
@@ -71,11 +73,6 @@ def _obstacle(
         return "it needs a problem with a value function."
     if step not in ("line", "exact"):
         return f"step={step!r} follows a schedule of plain steps; use step='line'."
-    if step == "exact" and sampling == "gap":
-        return (
-            "the block gaps of step='exact' are not those of a check, and an outer "
-            "step needs their sum; use sampling='permutation' or 'cyclic'."
-        )
     if averaging:
         return "the average is of plain iterates; set averaging=False."
     if engine.acceleration == "never":
@@ -123,8 +120,9 @@ def next_reach(outer: Outer, inner: float, rest: float) -> float:
     return min(max(outer.reach * factor, LEAST), MOST)
 
 
-def learn_bias(outer: Outer, found: float, estimate: float, exact: bool) -> None:
+def learn_bias(outer: Outer, found: float, estimate: float, plan: Plan) -> None:
     """Note how much too low the sum of all block gaps was estimated."""
     if 0.0 < estimate < math.inf and 0.0 < found < math.inf:
-        most = MOST_BIAS_EXACT if exact else MOST_BIAS
+        by_slopes = plan.exact and plan.sampling != AWAKE
+        most = MOST_BIAS_EXACT if by_slopes else MOST_BIAS
         outer.numbers.bias = min(max(found / estimate, 1.0), most)

@@ -10,6 +10,7 @@ import numpy as np
 from wolfpack.result import Event, Result, Status, TraceRow
 from wolfpack.run.certificate import Certificate
 from wolfpack.run.schedule import BEAT_SECONDS
+from wolfpack.update.sampling import AWAKE
 
 if TYPE_CHECKING:
     from wolfpack.run.loop import Run
@@ -33,7 +34,9 @@ class Journal:
         """Return the sum of all block gaps, estimated from those seen last."""
         run, state = self.run, self.run.state
         progress, gaps = state.progress, state.sampler.gaps
-        if gaps.size and progress.checked >= 0:  # the sampler knows every gap
+        # The sampler knows every gap after a check, and the first round sees all.
+        in_rounds = run.plan.sampling == AWAKE and run.engine.reproducible
+        if gaps.size and (progress.checked >= 0 or in_rounds):
             self._gaps = float(gaps.sum())
         elif progress.gaps_seen > 0:
             total = run.problem.n_blocks * progress.gap_sum

@@ -96,7 +96,7 @@ class Run:
             finally:
                 self.session.close()
                 if not self.engine.reproducible:  # workers change gaps, not the tree
-                    sampling.rebuild(self.state.sampler)
+                    sampling.rebuild(self.state.sampler, self.plan.sampling)
 
     def _run(self) -> Status:
         """Advance and check in turns; return why it stopped."""
@@ -263,8 +263,8 @@ class Run:
         if found is None:
             return False
         if state.outer is not None and scheduled:
-            inner, exact = float(found.gaps.sum()), self.options.plan.exact
-            acceleration.learn_bias(state.outer, inner, estimate, exact)
+            inner = float(found.gaps.sum())
+            acceleration.learn_bias(state.outer, inner, estimate, self.plan)
         self._checked_at = self.seconds
         if scheduled:
             state.shared[...] = found.shared
@@ -272,7 +272,7 @@ class Run:
             self._measured = None  # v may have been computed anew
             if state.sampler.gaps.size:
                 state.sampler.gaps[:] = found.gaps
-            sampling.rebuild(state.sampler)
+            sampling.rebuild(state.sampler, self.plan.sampling)
         self.journal.note(found)
         return True
 

@@ -13,7 +13,7 @@ from wolfpack.kernels.compile import glue
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import move, spread
 from wolfpack.update.direction import Direction, write
-from wolfpack.update.sampling import GAP, observe
+from wolfpack.update.sampling import AWAKE, GAP, observe
 from wolfpack.update.steps import alone, jointly
 from wolfpack.update.visit import is_finite
 
@@ -91,4 +91,6 @@ def note_gaps(counts, sampler, batch, plan):
         counts.gap_sum += batch.gaps[j]
         if plan.sampling == GAP:
             observe(sampler, batch.chosen[j], batch.gaps[j])
+        elif plan.sampling == AWAKE:
+            sampler.gaps[batch.chosen[j]] = max(batch.gaps[j], 0.0)
     counts.gaps_seen += batch.chosen.size

@@ -4,6 +4,10 @@
 order each epoch; it needs up to a third fewer passes. `gap`: blocks in proportion to
 their gap when last seen, drawn in O(log n) from a Fenwick tree. `cyclic`: from the
 first block to the last and back, so that memory is read in order; nothing is drawn.
+
+Where accelerated steps lead to minimisers of blocks, `gap` stands for AWAKE: rounds of
+the blocks whose gap is not 0. A block that was just minimised over has a small gap,
+which does not say how soon the steps of others will raise it again.
 """
 
 import json
@@ -15,8 +19,9 @@ import numpy as np
 
 from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.specialise import library
+from wolfpack.update.order import draw_awake, shuffle, sweep
 
-UNIFORM, PERMUTATION, GAP, CYCLIC = 0, 1, 2, 3
+UNIFORM, PERMUTATION, GAP, CYCLIC, AWAKE = 0, 1, 2, 3, 4
 KINDS = {
     "uniform": UNIFORM,
     "permutation": PERMUTATION,
@@ -36,9 +41,10 @@ POSITIONS = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "uinteger": 2**32 - 1
 class Sampler(NamedTuple):
     """An order of the blocks, the place in it, and, for `gap`, the tree.
 
-    The cursor is a place in `order`, up to n. A cursor beyond n is a place in a sweep,
-    n + 1 at its first block, so that neither kind takes the place of the other for its
-    own when a run goes on with another sampling.
+    The cursor begins with a place in `order`, up to n. Beyond n it is a place in a
+    sweep, n + 1 at its first block, so that neither kind takes the place of the other
+    for its own when a run goes on with another sampling. Its other numbers are those of
+    a round (`order.draw_awake`).
     """
 
     order: np.ndarray
@@ -51,15 +57,26 @@ def create(n_blocks: int, kind: str) -> Sampler:
     """Make a sampler; with kind "gap" all blocks start with the same weight."""
     n_gaps = n_blocks if KINDS[kind] == GAP else 0
     sampler = Sampler(
-        np.arange(n_blocks), np.array([n_blocks]), np.ones(n_gaps), np.zeros(n_gaps + 1)
+        np.arange(n_blocks),
+        np.array([n_blocks, 0, 0, 0]),
+        np.ones(n_gaps),
+        np.zeros(n_gaps + 1),
     )
     rebuild(sampler)
     return sampler
 
 
-def rebuild(sampler: Sampler) -> None:
-    """Build the tree anew from the gaps."""
-    if sampler.gaps.size:
+def number(name: str, rests: bool) -> int:
+    """Return the number of a sampling; `rests`: steps leave blocks at rest."""
+    return AWAKE if rests and KINDS[name] == GAP else KINDS[name]
+
+
+def rebuild(sampler: Sampler, kind: int = GAP) -> None:
+    """Build the tree anew from the gaps, or look for all blocks that are awake."""
+    if kind == AWAKE:
+        np.maximum(sampler.gaps, 0.0, out=sampler.gaps)  # < 0 by rounding
+        sampler.cursor[1] = 0
+    elif sampler.gaps.size:
         library(sys.modules[__name__]).refresh(sampler)
 
 
@@ -72,46 +89,21 @@ def draw(plan, sampler, rng, chosen):
     if kind == GAP:
         _draw_by_gap(sampler, rng, chosen, plan.reach < 1.0)
         return
+    if kind == AWAKE:
+        draw_awake(order, cursor, sampler.gaps, rng, chosen)
+        return
     if kind == CYCLIC:
-        cursor[0] = n + 1 + _sweep(max(cursor[0] - n - 1, 0), n, chosen)
+        cursor[0] = n + 1 + sweep(max(cursor[0] - n - 1, 0), n, chosen)
         return
     if kind == UNIFORM:  # shuffle the first tau places
         cursor[0] = 0
-        _shuffle(order, rng, tau)
+        shuffle(order, rng, tau)
     elif cursor[0] + tau > n:  # a new permutation
         cursor[0] = 0
-        _shuffle(order, rng, n - 1)
+        shuffle(order, rng, n - 1)
     for j in range(tau):
         chosen[j] = order[cursor[0] + j]
     cursor[0] += tau
-
-
-@jit
-def _sweep(place, n, chosen):
-    """Fill `chosen` with the next blocks of a sweep; return the place after them.
-
-    Places 0 to n - 1 lead forward, n to 2 n - 1 back. A batch that reaches over a
-    turning point belongs to both sweeps: it holds the last blocks of one, and these are
-    among the first of the other, which goes on behind the batch.
-    """
-    tau, is_back = chosen.size, place >= n
-    done = place - n if is_back else place
-    first = min(done, n - tau)
-    for j in range(tau):
-        chosen[j] = n - 1 - first - j if is_back else first + j
-    done += tau
-    if done < n:
-        return place + tau
-    rest = tau if done > n else 0
-    return rest if is_back else (n + rest) % (2 * n)
-
-
-@jit
-def _shuffle(order, rng, count):
-    n = order.size
-    for j in range(count):
-        k = j + int(rng.random() * (n - j))
-        order[j], order[k] = order[k], order[j]
 
 
 @jit
@@ -141,7 +133,7 @@ def _next_in_order(sampler, rng):
     order, cursor = sampler.order, sampler.cursor
     if cursor[0] >= order.size:
         cursor[0] = 0
-        _shuffle(order, rng, order.size - 1)
+        shuffle(order, rng, order.size - 1)
     cursor[0] += 1
     return order[cursor[0] - 1]
 
@@ -213,8 +205,9 @@ def is_sound(sampler: Sampler, n_blocks: int) -> bool:
     return (
         (order.dtype, order.shape) == (np.int64, (n_blocks,))
         and np.array_equal(np.sort(order), np.arange(n_blocks))
-        and (cursor.dtype, cursor.shape) == (np.int64, (1,))
-        and bool(0 <= cursor[0] <= 3 * n_blocks)
+        and (cursor.dtype, cursor.shape) == (np.int64, (4,))
+        and bool(0 <= cursor[0] <= 3 * n_blocks and cursor.min() >= 0)
+        and bool(cursor[1:].max() <= n_blocks)
         and math.isfinite(total)
         and gaps.shape in ((0,), (n_blocks,))
         and (tree.dtype, tree.shape) == (np.float64, (gaps.size + 1,))
@@ -222,11 +215,14 @@ def is_sound(sampler: Sampler, n_blocks: int) -> bool:
     )
 
 
-def repair(sampler: Sampler) -> Sampler:
+def repair(sampler: Sampler, kind: int) -> Sampler:
     """Return the sampler, with a new tree if its tree does not fit its gaps.
 
     A tree that differs by rounding only is kept, so that a run goes on bit for bit.
+    Rounds have no tree.
     """
+    if kind != GAP:
+        return sampler
     gaps, ends = sampler.gaps, np.arange(len(sampler.tree))
     sums = np.concatenate([[0.0], np.cumsum(gaps)])
     tree = sums - sums[ends - (ends & -ends)]  # without the floor, which may have risen

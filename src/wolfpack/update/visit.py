@@ -18,16 +18,20 @@ from wolfpack.kernels.slots import (
     trim,
 )
 from wolfpack.update.plan import Exit
+from wolfpack.update.sampling import AWAKE
 
 
 @glue
 def aim(data, shared, blocks, i, atom, work, plan):
-    """Write the atom to move block i towards: a corner, or its minimiser."""
+    """Write the atom to move block i towards: a corner, or its minimiser.
+
+    Returns the gap of the block where a minimiser knows it, else NaN.
+    """
     if HAS_MINIMISER and plan.exact:
         read_point(blocks, i, atom)
-        minimiser(data, shared, i, atom, work, plan.reach)
-    else:
-        oracle(data, shared, i, atom, work)
+        return minimiser(data, shared, i, atom, work, plan.reach)
+    oracle(data, shared, i, atom, work)
+    return np.nan
 
 
 @glue
@@ -38,24 +42,32 @@ def admits(data, i, atom):
 
 @glue
 def find(data, shared, blocks, i, scratch, work, plan, repeats):
-    """Aim `repeats` times, to play a hard oracle; return the atom and DONE.
+    """Aim `repeats` times, to play a hard oracle; return the atom, and as `aim`, DONE.
 
     INFEASIBLE where the atom lies outside M_i: as an index it may leave an array.
     """
     atom = trim(blocks, i, scratch)
+    found = np.nan
     for _ in range(repeats):
-        aim(data, shared, blocks, i, atom, work, plan)
-    return atom, Exit.DONE if admits(data, i, atom) else Exit.INFEASIBLE
+        found = aim(data, shared, blocks, i, atom, work, plan)
+    return atom, found, Exit.DONE if admits(data, i, atom) else Exit.INFEASIBLE
 
 
 @glue
 def visit(data, shared, blocks, i, scratch, work, plan, repeats):
-    """Find an atom, and prepare the step; return the atom, its gap, and DONE."""
-    atom, ended = find(data, shared, blocks, i, scratch, work, plan, repeats)
+    """Find an atom, and prepare the step; return the atom, two gaps, and DONE.
+
+    The first gap is the slope towards the atom, which the step needs. The second is
+    what the estimate and the sampler see: in rounds of the blocks awake the gap of the
+    block, where its minimiser knows it, and else the first.
+    """
+    atom, found, ended = find(data, shared, blocks, i, scratch, work, plan, repeats)
     if ended != Exit.DONE:
-        return atom, 0.0, ended
-    gap = prepare(data, shared, blocks, i, atom, work)
-    return atom, gap, Exit.DONE if is_finite(gap) else Exit.NOT_A_NUMBER
+        return atom, 0.0, 0.0, ended
+    gap = seen = prepare(data, shared, blocks, i, atom, work)
+    if HAS_MINIMISER and plan.sampling == AWAKE and is_finite(found):
+        seen = found
+    return atom, gap, seen, Exit.DONE if is_finite(gap) else Exit.NOT_A_NUMBER
 
 
 @glue

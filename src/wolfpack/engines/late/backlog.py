@@ -150,7 +150,7 @@ def run_late(
             slot = free[marks[N_FREE]]
             slots[message] = slot
             tally.at = i = backlog.blocks[message]
-            _, ended = find(data, shared, blocks, i, atoms[slot], work, plan, 1)
+            _, _, ended = find(data, shared, blocks, i, atoms[slot], work, plan, 1)
             if ended != Exit.DONE:
                 return ended
         clear_inbox(inbox, tally)

@@ -177,7 +177,7 @@ def simulate(
             else:
                 send(cluster, costs, w)
         tally.at = i = int(rng.random() * plan.n_blocks)
-        _, ended = find(data, shared, blocks, i, cluster.atoms[w], work, plan, 1)
+        _, _, ended = find(data, shared, blocks, i, cluster.atoms[w], work, plan, 1)
         start(cluster, costs, rng, progress.updates, w, i)
         if ended != Exit.DONE:
             return ended

@@ -6,7 +6,7 @@ again in its cache. Counters that threads share stand a cache line apart.
 
 from wolfpack.kernels.atomics import fetch_add, load_acquire
 from wolfpack.kernels.compile import jit
-from wolfpack.update.sampling import CYCLIC, FLOOR, GAP, PERMUTATION, SWEEP
+from wolfpack.update.sampling import AWAKE, CYCLIC, FLOOR, GAP, PERMUTATION, SWEEP
 
 # The part of the blocks that a worker draws from. WHOLE: all blocks. RANGES: blocks in
 # a row, which touch the same rows of v. COMBS: every T-th block, so that each part is
@@ -18,6 +18,7 @@ APART = 8  # words in a cache line
 # because a tree would need a lock.
 CAP = 4.0
 FORGET = 0.02  # the weight of the last gap in the mean of gap sampling
+MOST_DRAWS = 64  # for a block that is awake, before any block will do
 
 
 @jit
@@ -32,6 +33,8 @@ def choose(team, plan, task, tally, rng):
 @jit
 def pick(team, plan, tally, rng, first, stride, count):
     """Draw one of `count` blocks, or take the next one of the common order."""
+    if plan.sampling == AWAKE:
+        return pick_awake(team, rng, first, stride, count)
     while True:
         sweeps = plan.sampling == GAP and plan.reach < 1.0 and rng.random() < SWEEP
         if plan.sampling == PERMUTATION or sweeps:
@@ -43,6 +46,17 @@ def pick(team, plan, tally, rng, first, stride, count):
         tally.mean_gap = mean + FORGET * (gap - mean)
         if max(gap, FLOOR * mean) >= CAP * mean * rng.random():
             return i
+
+
+@jit
+def pick_awake(team, rng, first, stride, count):
+    """Draw a block that is awake, or take the next one of the common order."""
+    if rng.random() >= SWEEP:
+        for _ in range(MOST_DRAWS):
+            i = first + stride * int(rng.random() * count)
+            if team.gaps[i] > 0.0:
+                return i
+    return next_in_order(team)
 
 
 @jit

@@ -109,7 +109,7 @@ def run_local(data, shared, blocks, team, memory, rng, tally, work, plan, task):
         count = hold(data, team, memory, i, shift, work)
         if count == 0:
             break
-        atom, gap, ended = play_visit(
+        atom, gap, seen_gap, ended = play_visit(
             data, shared, blocks, i, memory.atom, work, plan, task, rng, tally
         )
         if ended != Exit.DONE:
@@ -126,7 +126,7 @@ def run_local(data, shared, blocks, team, memory, rng, tally, work, plan, task):
             spread(data, blocks, i, atom, plan.reach * gamma, shared, work)
             settle(blocks, team, i, atom, gamma)
         let_go(team, memory, count)
-        see_gap(team, plan, tally, i, gap)
+        see_gap(team, plan, tally, i, seen_gap)
         note_delay(tally, 0)  # no other worker could change what this step read
         fresh = report(team, task, tally, fresh, 1)
     fetch_add(team.called, 0, fresh)

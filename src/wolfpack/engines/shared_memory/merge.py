@@ -123,7 +123,7 @@ def run_merge(data, shared, blocks, draft, team, memory, rng, tally, work, plan,
             i = claim(team, plan, task, tally, rng)
             if i < 0:
                 return
-            atom, gap, ended = play_visit(
+            atom, gap, seen_gap, ended = play_visit(
                 data, own, blocks, i, memory.atom, work, plan, task, rng, tally
             )
             if ended != Exit.DONE:
@@ -149,7 +149,7 @@ def run_merge(data, shared, blocks, draft, team, memory, rng, tally, work, plan,
             if not is_single:
                 promise += gamma * gap - 0.5 * bend
             chosen[count] = i
-            see_gap(team, plan, tally, i, gap)
+            see_gap(team, plan, tally, i, seen_gap)
             count += 1
             if is_over(team):  # merge the blocks moved so far
                 break

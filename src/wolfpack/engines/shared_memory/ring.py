@@ -151,7 +151,7 @@ def run_ring(data, shared, blocks, team, ring, scratch, rng, tally, work, plan, 
         version = load_acquire(team.version, 0)
         tally.at = i
         repeats = draw_repeats(task, rng)
-        atom, ended = find(data, shared, blocks, i, scratch, work, plan, repeats)
+        atom, _, ended = find(data, shared, blocks, i, scratch, work, plan, repeats)
         if ended == Exit.DONE and is_lost(task, rng, tally):
             disclaim(team, i)
             continue

@@ -146,11 +146,11 @@ def run_rounds(
             memory.chosen[j - first] = (
                 i  # a copy: the leader draws anew while others still move
             )
-            atom, gap, ended = play_visit(
+            atom, _, gap, ended = play_visit(
                 data, shared, blocks, i, batch.atoms[j], work, plan, task, rng, tally
             )
             while ended == Exit.DONE and is_late(team, task, rng, tally):
-                atom, gap, ended = play_visit(
+                atom, _, gap, ended = play_visit(
                     data,
                     shared,
                     blocks,

@@ -94,7 +94,7 @@ def run_rows(data, shared, blocks, team, memory, rng, tally, work, plan, task):
         if i < 0:
             break
         seen = load_acquire(team.version, 0)
-        atom, gap, ended = play_visit(
+        atom, _, gap, ended = play_visit(
             data, shared, blocks, i, memory.atom, work, plan, task, rng, tally
         )
         if ended != Exit.DONE:

@@ -27,7 +27,7 @@ from wolfpack.kernels.compile import jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import has_room, is_full, move
 from wolfpack.update.plan import Exit
-from wolfpack.update.sampling import CYCLIC, GAP
+from wolfpack.update.sampling import AWAKE, CYCLIC, GAP
 from wolfpack.update.visit import visit
 
 # A worker adds its calls to the common count after this many: a contended atomic
@@ -230,5 +230,5 @@ def see_gap(team, plan, tally, i, gap):
     """Note the gap of block i for the estimate, and for gap sampling."""
     tally.gap_sum += gap
     tally.gaps_seen += 1.0
-    if plan.sampling == GAP:
+    if plan.sampling == GAP or plan.sampling == AWAKE:
         team.gaps[i] = max(gap, 0.0)
