@@ -213,6 +213,7 @@ def main():
     parser.add_argument("--workers", default="1")
     parser.add_argument("--trees", default="before,plain,accelerated")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds-before", type=int, help="of the other tree")
     parser.add_argument("--limit", type=float, default=60.0)
     parser.add_argument("--plot", help="draw the curves of the first case here")
     parser.add_argument("--out", type=Path, default=HERE.parent / "results")
@@ -230,6 +231,8 @@ def main():
                 for tree in trees:
                     path = asked.before if tree == "before" else HERE.parents[1]
                     seeds = range(asked.seeds)
+                    if tree == "before":
+                        seeds = range(asked.seeds_before or asked.seeds)
                     rows = [
                         spawn(path, case, workers, tree, s, asked.limit) for s in seeds
                     ]

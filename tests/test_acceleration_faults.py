@@ -59,6 +59,7 @@ def without_value():
 REFUSALS = {
     "ridge": (spy.make, {}, r"g\(v\) is c/2 \|v\|\^2, and spy does not say so"),
     "value": (without_value, {}, "needs a problem with a value function"),
+    "exact": ("lasso", {"step": "exact", "sampling": "gap"}, "use sampling='permut"),
     "open-loop": ("chain", {"step": "open-loop"}, "step='open-loop' follows a sched"),
     "constant": ("chain", {"step": 0.5}, "step=0.5 follows a schedule"),
     "averaging": ("chain", {"averaging": True}, "average is of plain iterates"),

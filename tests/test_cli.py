@@ -226,6 +226,10 @@ def test_limits_have_an_exit_code():
         ("fit dates --step fast", "--step must be line, open-loop, exact or a number"),
         ("fit dates --step exact", "chain_ssvm has none; use step='line'"),
         ("fit dates --accelerate --averaging", "accelerate=True is not possible here"),
+        (
+            "fit piecewise --accelerate --sampling gap",
+            "the minimiser of group_fused_lasso does not return the gap of a block",
+        ),
         ("fit ocr --folds a", "--folds must be out of 0 to 9"),
         ("fit ocr --folds 3-1", "--folds must be out of 0 to 9"),
         ("fit ocr --folds 10", "--folds must be out of 0 to 9"),

@@ -94,12 +94,14 @@ class Problem:
         beyond the end of a short atom.
     contains : function (data, i, atom) -> bool, optional
         Whether `atom` lies in M_i; called after each oracle call.
-    minimiser : function (data, shared, i, atom, work, reach) -> float, optional
+    minimiser : function (data, shared, i, atom, work, reach), optional
         For `step="exact"`: replaces `atom`, which holds x_(i), by the minimiser over
         block i of f, with all other blocks fixed, where the curvature of f is `reach`
-        times its own: 1 in plain steps, less in an accelerated run. Returns the gap of
-        the block at x_(i), the largest <x_(i) - s, grad_i f> over s in M_i, or NaN
-        where that would take long.
+        times its own: 1 in plain steps, less in an accelerated run.
+    finds_gap : bool
+        Whether `minimiser` returns the gap of the block at x_(i), the largest
+        <x_(i) - s, grad_i f> over s in M_i. Accelerated steps to minimisers with
+        `sampling="gap"` need it.
     touched : function (data, i, rows, work) -> int, optional
         Writes the rows of v that A_i reaches into `rows`, in any order, and returns how
         many, at most `max_rows`; for a v too large to pass over at each update. `work`
@@ -149,6 +151,7 @@ class Problem:
     atom_room: int = 0
     contains: Callable | None = None
     minimiser: Callable | None = None
+    finds_gap: bool = False
     touched: Callable | None = None
     max_rows: int = 0
     local: bool = False
@@ -251,6 +254,7 @@ class Problem:
             "HAS_ROWS": self.touched is not None,
             "HAS_CONTAINS": self.contains is not None,
             "HAS_MINIMISER": self.minimiser is not None,
+            "FINDS_GAP": bool(self.finds_gap) and self.minimiser is not None,
             "QUADRATIC": bool(self.quadratic),
         }
 

@@ -71,9 +71,9 @@ def arm(problem):
             least = np.nan
         return least
 
-    def armed_minimiser(data, shared, i, atom, work):
+    def armed_minimiser(data, shared, i, atom, work, reach):
         begin(data, i)
-        minimiser(data.inner, shared, i, atom, work)
+        minimiser(data.inner, shared, i, atom, work, reach)
         if due(data, i, LEAVES):
             atom[0] = data.bad[0]
         if due(data, i, IS_NAN):

@@ -83,7 +83,7 @@ class BlockCheck:
             self.fused(v, atom, other - score)
         if problem.minimiser is not None:
             gap = self.call("minimiser", data, v, i, point, problem.work(), 1.0)
-            if gap is None or gap == gap:  # NaN: it does not know the gap
+            if problem.finds_gap:
                 gap, size = self.finite("minimiser", gap), abs(other) + abs(score)
                 said = "minimiser returns the gap {}, but it is {}"
                 self.agree(gap, other - score, said, size)

@@ -14,6 +14,7 @@ HAS_VALUE = False
 RESCORE = False  # whether v is float32
 HAS_CONTAINS = False
 HAS_MINIMISER = False
+FINDS_GAP = False  # whether the minimiser returns the gap of the block
 QUADRATIC = True
 
 # Functions of the problem.

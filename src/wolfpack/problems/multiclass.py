@@ -145,6 +145,7 @@ def _with_vectors(problem: Problem) -> Problem:
         add=kernels.add,
         contains=kernels.contains,
         minimiser=kernels.minimiser if data.gram.size else None,
+        finds_gap=True,
         prepare=kernels.prepare,
     )
 

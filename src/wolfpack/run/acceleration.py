@@ -73,6 +73,12 @@ def _obstacle(
         return "it needs a problem with a value function."
     if step not in ("line", "exact"):
         return f"step={step!r} follows a schedule of plain steps; use step='line'."
+    if step == "exact" and sampling == "gap" and not problem.finds_gap:
+        return (
+            f"the minimiser of {problem.name} does not return the gap of a block "
+            "(Problem.finds_gap), and an outer step needs the sum of the gaps; use "
+            "sampling='permutation' or 'cyclic'."
+        )
     if averaging:
         return "the average is of plain iterates; set averaging=False."
     if engine.acceleration == "never":

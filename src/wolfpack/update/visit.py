@@ -8,6 +8,7 @@ import numpy as np
 
 from wolfpack.kernels.compile import glue
 from wolfpack.kernels.slots import (
+    FINDS_GAP,
     HAS_CONTAINS,
     HAS_MINIMISER,
     contains,
@@ -25,13 +26,18 @@ from wolfpack.update.sampling import AWAKE
 def aim(data, shared, blocks, i, atom, work, plan):
     """Write the atom to move block i towards: a corner, or its minimiser.
 
-    Returns the gap of the block where a minimiser knows it, else NaN.
+    Returns the gap of the block where a minimiser finds it, else NaN.
     """
+    found = np.nan
     if HAS_MINIMISER and plan.exact:
         read_point(blocks, i, atom)
-        return minimiser(data, shared, i, atom, work, plan.reach)
-    oracle(data, shared, i, atom, work)
-    return np.nan
+        if FINDS_GAP:
+            found = minimiser(data, shared, i, atom, work, plan.reach)
+        else:
+            minimiser(data, shared, i, atom, work, plan.reach)
+    else:
+        oracle(data, shared, i, atom, work)
+    return found
 
 
 @glue
@@ -59,13 +65,13 @@ def visit(data, shared, blocks, i, scratch, work, plan, repeats):
 
     The first gap is the slope towards the atom, which the step needs. The second is
     what the estimate and the sampler see: in rounds of the blocks awake the gap of the
-    block, where its minimiser knows it, and else the first.
+    block, which its minimiser found, and else the first.
     """
     atom, found, ended = find(data, shared, blocks, i, scratch, work, plan, repeats)
     if ended != Exit.DONE:
         return atom, 0.0, 0.0, ended
     gap = seen = prepare(data, shared, blocks, i, atom, work)
-    if HAS_MINIMISER and plan.sampling == AWAKE and is_finite(found):
+    if FINDS_GAP and plan.sampling == AWAKE:
         seen = found
     return atom, gap, seen, Exit.DONE if is_finite(gap) else Exit.NOT_A_NUMBER
 
