@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from wolfpack.cli.jobs import Job, forced
-from wolfpack.estimators.multiclass import MulticlassSVM, with_ones
+from wolfpack.estimators.multiclass import MulticlassSVM
 from wolfpack.estimators.structured import ChainSSVM
 from wolfpack.files.columns import ColumnsReader
 from wolfpack.files.model_file import save_model
@@ -140,7 +140,8 @@ class FileJob(Job):
         alpha = float(self.estimator().alpha if alpha is None else alpha)
         X, y = self.train.X, self.train.y
         if not self.reader.chains:
-            return multiclass_svm(with_ones(X), np.searchsorted(self.classes, y), alpha)
+            codes = np.searchsorted(self.classes, y)
+            return multiclass_svm(X, codes, alpha, intercept=True)
         codes = [np.searchsorted(self.classes, labels) for labels in y]
         return chain_ssvm(X, codes, alpha, normalize="auto")
 
