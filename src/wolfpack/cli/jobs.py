@@ -10,7 +10,7 @@ from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
-from wolfpack.estimators.structured import ChainSSVM
+from wolfpack.estimators.structured import ChainSSVM, auto_alpha
 from wolfpack.files.model_file import save_model
 from wolfpack.files.npz import replacing
 from wolfpack.files.numbers import read_arrays, split
@@ -256,7 +256,7 @@ class ChainJob(Job):
 
     def describe(self, options: dict[str, Any]) -> str:
         """Say what will be done."""
-        alpha = options.get("alpha", ChainSSVM().alpha)
+        alpha = options.get("alpha", auto_alpha(self.train.X))
         positions = sum(len(y) for y in self.train.y)
         n_features, n_labels = self.train.X[0].shape[1], len(self.train.label_names)
         return (
@@ -267,7 +267,7 @@ class ChainJob(Job):
 
     def problem(self, alpha: float | None) -> Problem:
         """Return what `fit` solves."""
-        alpha = ChainSSVM().alpha if alpha is None else alpha
+        alpha = auto_alpha(self.train.X) if alpha is None else alpha
         return chain_ssvm(self.train.X, self.train.y, alpha, normalize="auto")
 
     def fit(

@@ -79,7 +79,8 @@ class Page:
     ) -> str:
         """Return the page; `truth` and `found` are the labels of one part."""
         kind = type(self.model).__name__
-        about = self.job.describe({"alpha": self.model.alpha})
+        alpha = getattr(self.model, "alpha_", self.model.alpha)
+        about = self.job.describe({"alpha": alpha})
         sections = {
             "Certificate": self._certificate(report),
             "Scores": _scores(report) + _notes(report),

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import murmurhash3_32
 
+from wolfpack.kernels.memory import give_back
 from wolfpack.problems.packed import BIAS, FIRST, LAST, PackedSequences, Packer
 
 ENTRIES = 2**18  # that are collected before they are packed
@@ -92,6 +93,11 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         self._check()
         if self.n_features is not None:
             return self.transform(X)
+        packed = self._learn(X)
+        give_back()  # most names are gone by now
+        return packed
+
+    def _learn(self, X: Iterable[Any]) -> PackedSequences:
         vocabulary: dict[str, int] = defaultdict(count().__next__)
         packer = Packer()
         begin = self._read(X, vocabulary.__getitem__, packer)
