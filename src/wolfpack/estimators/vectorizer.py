@@ -1,6 +1,5 @@
 """From named features, dicts and strings, to sparse rows: what text begins with."""
 
-import marshal
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,7 +55,8 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
     ['word=The', 'word=end', 'length']
     """
 
-    vocabulary_: dict[str, int]
+    _letters: np.ndarray  # of all names, one after the other, in UTF-8
+    _ends: np.ndarray  # of each name
 
     def __init__(
         self,
@@ -103,11 +103,9 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         begin = self._read(X, vocabulary.__getitem__, packer)
         kept = np.zeros(len(vocabulary), bool)
         kept[: len(packer.often)] = packer.often >= self.min_count
-        # A copy, made when the other names are gone, leaves no holes in memory.
-        names = marshal.dumps([*compress(vocabulary, kept)])
+        self._name_columns(compress(vocabulary, kept))
         vocabulary.clear()
-        self.vocabulary_ = _number(marshal.loads(names))
-        if not self.vocabulary_:
+        if not self._ends.size:
             raise ValueError(
                 f"X has no feature that {self.min_count} or more positions have; lower "
                 "min_count, or describe the positions by more."
@@ -121,7 +119,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
             n, packer = int(self.n_features), Packer()
             column = lambda name: murmurhash3_32(name, 0, True) % n  # noqa: E731
             return packer.finish(self._read(X, column, packer), np.ones(n, bool))
-        known, packer = _Known(self._names()), Packer()
+        known, packer = self.vocabulary_, Packer()
         begin = self._read(X, known.__getitem__, packer)
         return packer.finish(begin, np.arange(len(known) + 1) < len(known))
 
@@ -129,11 +127,43 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         """Return the names of the columns; `input_features` is ignored."""
         if self.n_features is not None:
             raise ValueError("hashed columns have no names; set n_features=None.")
-        return np.array([*self._names()], dtype=object)
+        return np.array([*self.vocabulary_], dtype=object)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Say that hashing needs no `fit`."""
-        return self.n_features is not None or hasattr(self, "vocabulary_")
+        return self.n_features is not None or hasattr(self, "_ends")
+
+    @property
+    def vocabulary_(self) -> dict[str, int]:
+        """The column of each feature; made when it is first asked for.
+
+        Names in one array take a tenth of the memory of a dict, and `fit` of the next
+        step of a pipeline needs no names.
+        """
+        if not hasattr(self, "_ends"):
+            raise NotFittedError("This SequenceVectorizer is not fitted; call fit.")
+        if not hasattr(self, "_known"):
+            text, begins = self._letters.tobytes(), [0, *self._ends[:-1].tolist()]
+            parts = zip(begins, self._ends.tolist(), strict=True)
+            names = (text[a:b].decode("utf-8", "surrogatepass") for a, b in parts)
+            self._known = _Known((name, k) for k, name in enumerate(names))
+        return self._known
+
+    @vocabulary_.setter
+    def vocabulary_(self, columns: Mapping[str, int]) -> None:
+        self._name_columns(sorted(columns, key=columns.__getitem__))
+
+    def _name_columns(self, names: Iterable[str]) -> None:
+        encoded = [name.encode("utf-8", "surrogatepass") for name in names]
+        self._letters = np.frombuffer(b"".join(encoded), np.uint8)
+        self._ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+        self.__dict__.pop("_known", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the dict: the names are there twice."""
+        state = dict(super().__getstate__())
+        state.pop("_known", None)
+        return state
 
     def __sklearn_tags__(self):
         """Say that X is no array."""
@@ -157,11 +187,6 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
             raise ValueError(
                 "hashing counts no features: set min_count=1 or n_features=None."
             )
-
-    def _names(self) -> dict[str, int]:
-        if not hasattr(self, "vocabulary_"):
-            raise NotFittedError("This SequenceVectorizer is not fitted; call fit.")
-        return self.vocabulary_
 
     def _read(
         self, X: Iterable[Any], column: Callable[[str], int], packer: Packer
@@ -217,10 +242,6 @@ class _Known(dict):
 
     def __missing__(self, name: str) -> int:
         return len(self)
-
-
-def _number(names: Iterable[str]) -> dict[str, int]:
-    return {name: k for k, name in enumerate(names)}
 
 
 def _check_sequences(X: Any) -> Iterator[Iterable[Any]]:

@@ -9,6 +9,7 @@ measured this made no difference.)
 
 import contextlib
 import ctypes
+import gc
 import itertools
 import math
 from typing import Any
@@ -53,10 +54,12 @@ def norm_of(array: np.ndarray) -> float:
 
 
 def give_back() -> None:
-    """Return free memory to the system, where the C library is that of GNU.
+    """Return free memory to the system.
 
-    It keeps what was freed between other blocks for later, and an array that is larger
-    than any hole there takes new memory.
+    Python keeps some objects that were freed in lists, and each holds a megabyte; a
+    collection empties them. The C library of GNU keeps what was freed between other
+    blocks, and an array that is larger than any hole there takes new memory.
     """
+    gc.collect()
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
