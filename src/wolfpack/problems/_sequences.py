@@ -12,7 +12,7 @@ from wolfpack.problems.packed import PackedSequences, Positions
 
 # Positions without a zero share one list of columns where that saves this many numbers.
 SHARED_FROM = 2**22
-CHUNK = 512  # sequences that are unpacked at a time
+CHUNK = 2**18  # numbers that are packed at a time, or those of one sequence
 N_ENDS = 3  # columns after those of X: the bias, the first and the last position
 
 
@@ -23,7 +23,8 @@ def pack_features(X: Sequence[Any]) -> Positions:
     else:
         rows = _check_rows(X)
         begin = np.concatenate([[0], np.cumsum([x.shape[0] for x in rows])])
-        parts = (_stack(rows[a:b]) for a, b in _ranges(len(rows)))
+        sizes = [x.nnz if sp.issparse(x) else x.size for x in rows]
+        parts = (_stack(rows[a:b]) for a, b in _ranges(sizes))
         packed = fill(begin, rows, parts, N_ENDS)
 
     def name(k: int) -> str:
@@ -93,8 +94,15 @@ def is_named(x: Any) -> bool:
     return isinstance(first, Mapping | str)
 
 
-def _ranges(n: int) -> Iterator[tuple[int, int]]:
-    return ((a, min(a + CHUNK, n)) for a in range(0, n, CHUNK))
+def _ranges(sizes: list[int]) -> Iterator[tuple[int, int]]:
+    """Cut sequences of these sizes into ranges of about CHUNK numbers."""
+    first, held = 0, 0
+    for i, size in enumerate(sizes):
+        if held and held + size > CHUNK:
+            yield first, i
+            first, held = i, 0
+        held += size
+    yield first, len(sizes)
 
 
 def _stack(rows: list[Any]) -> Any:

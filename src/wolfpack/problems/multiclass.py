@@ -29,7 +29,8 @@ from wolfpack.problems import _multiclass_kernels, _viterbi, chain
 from wolfpack.problems._sequences import fill
 from wolfpack.problems.packed import Positions
 
-ROWS = 4096  # of X are packed at a time, to save memory
+# The most rows of X, and numbers of a dense X, that are packed at a time.
+ROWS, NUMBERS = 4096, 2**18
 
 
 def multiclass_svm(
@@ -158,7 +159,8 @@ def pack(X: Any, intercept: bool) -> Positions:
     if sp.issparse(X):
         X = X.tocsr()
     with np.errstate(over="ignore"):  # `refuse_features` says it in a sentence
-        parts = (_to_sparse(X[first : first + ROWS]) for first in range(0, n, ROWS))
+        size = ROWS if sp.issparse(X) else min(ROWS, 1 + NUMBERS // X.shape[1])
+        parts = (_to_sparse(X[first : first + size]) for first in range(0, n, size))
         packed = fill(np.arange(n + 1), [X], parts, n_ends)
     bounds = packed.feature_begin
     refuse_features(
