@@ -140,7 +140,7 @@ class Job(ABC):
             except KeyboardInterrupt:
                 if not hasattr(model, "status_"):  # nothing is learnt yet
                     raise
-        row = to_dict(model.trace_[-1])
+        row = to_dict(model.trace_[-1]) | {"relative_gap": model.result_.relative_gap}
         status = {"status": model.status_.name, "reason": model.status_.value}
         team = describe_team(engine, model.result_)
         return {**status, **row, **team, "peak_memory_mb": peak_memory_mb()}
@@ -221,7 +221,8 @@ class Job(ABC):
         return (
             f"{report['status']}: {report['reason']}\n"
             f"The best objective lies between {report['dual']:.8f} and "
-            f"{report['primal']:.8f} (gap {report['gap']:.2e}), certified after "
+            f"{report['primal']:.8f} (gap {report['gap']:.2e}, relative "
+            f"{report['relative_gap']:.1e}), certified after "
             f"{report['epoch']:.0f} passes{_outer_steps(report)} and "
             f"{report['wall_seconds']:.1f} s." + self._team(report)
         )

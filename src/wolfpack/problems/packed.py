@@ -157,4 +157,4 @@ class Packer:
 
 
 def _extend(store: array, numbers: np.ndarray) -> None:
-    store.frombytes(memoryview(numbers).cast("B"))
+    store.frombytes(numbers.tobytes())
