@@ -84,8 +84,8 @@ class ChainSSVM(ChainLabelling, DualEstimator):
         Called during `fit` as by `wolfpack.solve`; returning True stops. Callbacks of
         scikit-learn, which `set_callbacks` takes, are told of whole passes only.
     verbose : int
-        1 prints a line at each check on stderr, or logs it to the logger "wolfpack"
-        where logging shows its level INFO.
+        1 prints the gap at each check, and about every two seconds its estimate, on
+        stderr, or logs it to the logger "wolfpack" where logging shows its level INFO.
 
     Attributes
     ----------

@@ -161,9 +161,8 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the dict: the names are there twice."""
-        state = dict(super().__getstate__())
-        state.pop("_known", None)
-        return state
+        state: Any = super().__getstate__()
+        return {name: state[name] for name in state if name != "_known"}
 
     def __sklearn_tags__(self):
         """Say that X is no array."""

@@ -9,7 +9,7 @@ of them is missing: LLVM ends the process at a name that it does not find.
 from typing import Any
 
 from llvmlite import binding as llvm
-from numba.core.runtime import _nrt_python
+from numba.core.runtime import nrt
 
 
 def needed_by(library: Any) -> list[str]:
@@ -22,7 +22,8 @@ def needed_by(library: Any) -> list[str]:
 
 def provide(names: list[str], target_context: Any) -> None:
     """Make sure that LLVM finds all names."""
-    for name, address in _nrt_python.c_helpers.items():
+    runtime: Any = nrt
+    for name, address in runtime._nrt.c_helpers.items():
         llvm.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
     if not all(llvm.address_of_symbol(name) for name in names):
         target_context.refresh()
