@@ -65,7 +65,7 @@ def dense(kind: str) -> None:
     """Print what `fit` takes beside a dense X, once its loops are loaded."""
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(0)
-    fit(kind, rng.normal(size=(80_000, P)))  # loads the same loops
+    fit(kind, rng.normal(size=(N, P)))  # compiles or loads the loops
     for number in (np.float64, np.float32):
         X = rng.normal(size=(N, P)).astype(number)
         gc.collect()
