@@ -147,11 +147,11 @@ def spread(data, blocks, i, atom, scale, out, work):
             row = times(fill(np.float32(step), LANES), row)
             if unit:
                 for f in range(begin, end):
-                    accumulate(out, features[f + at] * width + c, row)
+                    accumulate(out, fetch(features, f + at) * width + c, row)
             else:
                 for f in range(begin, end):
-                    scaled = times(fill(values[f], LANES), row)
-                    accumulate(out, features[f + at] * width + c, scaled)
+                    scaled = times(fill(fetch(values, f), LANES), row)
+                    accumulate(out, fetch(features, f + at) * width + c, scaled)
     for k in range(work.counts[1]):
         at = work.pair_rows[k] * width
         for c in range(0, width, LANES):

@@ -75,24 +75,34 @@ def unaries(data, shared, i, work):
             f = begin
             if unit:
                 while f + 3 < end:
-                    a = plus(a, load(shared, features[f + at] * width + c, LANES))
-                    b = plus(b, load(shared, features[f + at + 1] * width + c, LANES))
-                    d = plus(d, load(shared, features[f + at + 2] * width + c, LANES))
-                    e = plus(e, load(shared, features[f + at + 3] * width + c, LANES))
+                    a = plus(
+                        a, load(shared, fetch(features, f + at) * width + c, LANES)
+                    )
+                    b = plus(
+                        b, load(shared, fetch(features, f + at + 1) * width + c, LANES)
+                    )
+                    d = plus(
+                        d, load(shared, fetch(features, f + at + 2) * width + c, LANES)
+                    )
+                    e = plus(
+                        e, load(shared, fetch(features, f + at + 3) * width + c, LANES)
+                    )
                     f += 4
                 while f < end:
-                    a = plus(a, load(shared, features[f + at] * width + c, LANES))
+                    a = plus(
+                        a, load(shared, fetch(features, f + at) * width + c, LANES)
+                    )
                     f += 1
             else:
                 while f + 1 < end:
-                    row = load(shared, features[f + at] * width + c, LANES)
-                    a = multiply_add(fill(values[f], LANES), row, a)
-                    row = load(shared, features[f + at + 1] * width + c, LANES)
-                    b = multiply_add(fill(values[f + 1], LANES), row, b)
+                    row = load(shared, fetch(features, f + at) * width + c, LANES)
+                    a = multiply_add(fill(fetch(values, f), LANES), row, a)
+                    row = load(shared, fetch(features, f + at + 1) * width + c, LANES)
+                    b = multiply_add(fill(fetch(values, f + 1), LANES), row, b)
                     f += 2
                 if f < end:
-                    row = load(shared, features[f + at] * width + c, LANES)
-                    a = multiply_add(fill(values[f], LANES), row, a)
+                    row = load(shared, fetch(features, f + at) * width + c, LANES)
+                    a = multiply_add(fill(fetch(values, f), LANES), row, a)
             store(theta, t * width + c, plus(plus(a, b), plus(d, e)))
         if not COSTS:
             right = t * width + label
