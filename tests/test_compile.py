@@ -18,6 +18,7 @@ from wolfpack.engines import serial
 from wolfpack.engines.cluster import service
 from wolfpack.engines.late import backlog, simulation
 from wolfpack.engines.shared_memory import local, merge, ring, rounds, rows
+from wolfpack.kernels import link
 from wolfpack.kernels import specialise as _compile
 from wolfpack.kernels.compile import Inner, jit
 from wolfpack.kernels.snapshot import Snapshot
@@ -323,3 +324,33 @@ def test_a_change_in_a_store_changes_the_keys_of_its_loops(
     assert folder() != before
     monkeypatch.undo()
     assert folder() == before
+
+
+class Context:
+    """Stands for Numba's, and counts how often it prepares the compiler."""
+
+    refreshed = 0
+
+    def refresh(self):
+        self.refreshed += 1
+
+
+def test_machine_code_is_loaded_without_the_compiler_unless_a_name_is_missing():
+    context = Context()
+    link.provide(["PyTuple_New", "NRT_Free", "sqrt"], context)
+    assert context.refreshed == 0
+    link.provide(["PyTuple_New", "no_function_has_this_name"], context)
+    assert context.refreshed == 1
+
+
+def test_the_names_that_machine_code_needs_are_found():
+    @numba.njit
+    def function(x):
+        return np.dot(x, x) + np.sqrt(x[0])
+
+    function(np.ones(3))
+    (compiled,) = function.overloads.values()
+    names = link.needed_by(compiled.library)
+    assert "NRT_adapt_ndarray_from_python" in names
+    assert "numba_xxdot" in names
+    assert not [name for name in names if name.startswith("llvm.")]

@@ -46,6 +46,14 @@ def test_nothing_is_said_where_nothing_is_compiled(speaking, capsys):
     assert lines(capsys) == []
 
 
+def test_plain_python_is_not_said_to_be_compiled(speaking, capsys):
+    problem = wolfpack.from_blocks(
+        np.zeros((4, 2)), lambda x, i: x[i] - 2.0, wolfpack.l2_ball(1.0)
+    )
+    assert wolfpack.solve(problem, tol=1e-3, rng=0).converged
+    assert "compiling" not in capsys.readouterr().err
+
+
 def test_silence(speaking, capsys, monkeypatch):
     with compiling("a sum", silent=True), compiling("what is inside"):
         new_function()(1)

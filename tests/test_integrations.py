@@ -283,6 +283,16 @@ def test_old_versions_say_what_callbacks_need():
         ChainSSVM().set_callbacks()
 
 
+def test_verbose_shows_the_gap_between_checks(capsys, monkeypatch):
+    monkeypatch.setattr("wolfpack.estimators._base.SILENT_SECONDS", 0.0)
+    monkeypatch.setattr("wolfpack.run.journal.BEAT_SECONDS", 0.0)
+    model, data = make_case(ChainSSVM, verbose=1)
+    model.fit(*data)
+    lines = capsys.readouterr().err.splitlines()
+    assert any(": gap about " in line for line in lines)
+    assert f": gap {model.result_.relative_gap:.3e} " in lines[-1]
+
+
 def test_verbose_needs_no_logging(capsys):
     model, data = make_case(ChainSSVM, verbose=1)
     logger = logging.getLogger("wolfpack")

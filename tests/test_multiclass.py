@@ -231,7 +231,7 @@ def test_the_record_holds_x_and_nothing_else():
     X, y = examples(unit=False)
     X[5] = 0.0
     data = multiclass_svm(X, y, ALPHA).data
-    parts = data.values, data.features // data.width, data.feature_begin
+    parts = data.values, data.features, data.feature_begin
     held = sp.csr_matrix(parts, shape=X.shape).toarray()
     np.testing.assert_allclose(held, X, rtol=1e-6)
     np.testing.assert_array_equal(data.labels, y)

@@ -111,6 +111,7 @@ def test_links_of_the_package_index_are_absolute():
         "[a](https://r.org/blob/HEAD/docs/a.md#b) ![c](https://r.org/raw/HEAD/c.png) "
         "[d](https://d.org) [e](#e)"
     )
+    assert absolute(text, None) == "a  [d](https://d.org) [e](#e)"
 
 
 def test_page_about_labels_runs(capsys):

@@ -249,6 +249,34 @@ def test_normalize_auto_is_for_dense_positions(text):
         ChainSSVM(normalize="yes").fit(rows, y)
 
 
+def test_alpha_auto_is_smaller_for_sparse_positions(text):
+    X, y = text
+    rows = SequenceVectorizer().fit_transform(X)
+    how = {"tol": 0.01, "random_state": 0}
+    for given, alpha in ((rows, 0.001), ([*rows], 0.001), (dense(rows), 0.01)):
+        auto = ChainSSVM(**how).fit(given, y)
+        plain = ChainSSVM(alpha=alpha, **how).fit(given, y)
+        assert auto.alpha_ == plain.alpha_ == alpha
+        assert auto.alpha == "auto"
+        np.testing.assert_array_equal(auto.coef_, plain.coef_)
+    with pytest.raises(ValueError, match="alpha must be a finite number > 0"):
+        ChainSSVM(alpha="small").fit(rows, y)
+
+
+def test_packed_rows_are_those_of_the_problem_and_stay_as_they_are(text):
+    X, y = text
+    rows = SequenceVectorizer(min_count=2).fit_transform(X)
+    before = [x.toarray() for x in rows]
+    codes = [np.arange(len(labels)) % 3 for labels in y]
+    problem = chain_ssvm(rows, codes, 0.1, n_labels=3)
+    assert np.shares_memory(problem.data.features, rows.positions.features)
+    solve(problem, max_epochs=2, rng=0)
+    for matrix, again in zip(before, rows, strict=True):
+        np.testing.assert_array_equal(matrix, again.toarray())
+    listed = chain_ssvm([*rows], codes, 0.1, n_labels=3)
+    assert listed.fingerprint == problem.fingerprint
+
+
 @pytest.mark.slow
 def test_dense_positions_share_their_columns(monkeypatch):
     rng = np.random.default_rng(0)
@@ -258,7 +286,9 @@ def test_dense_positions_share_their_columns(monkeypatch):
     plain = chain_ssvm(X, y, 0.1, n_labels=3)
     monkeypatch.setattr(_sequences, "SHARED_FROM", 1)
     shared = chain_ssvm(X, y, 0.1, n_labels=3)
-    assert plain.data.index_begin.size == 0 < shared.data.index_begin.size
+    own = plain.data.feature_begin[:-1]
+    np.testing.assert_array_equal(plain.data.index_begin, own)
+    assert (shared.data.index_begin != own).any()
     assert len(shared.data.features) < len(plain.data.features)
     np.testing.assert_array_equal(shared.data.values, plain.data.values)
     how = {"tol": 1e-3, "rng": 0, "max_epochs": 1000}

@@ -8,7 +8,9 @@ its own. Both get the same dicts. Each chooses its regularisation on a held-out 
 the training sentences (`tune`), then learns from all of them; the F1 score is that of
 seqeval on the test part. CPU seconds are those of the last fit, from dicts to a model.
 `streamed` is wolfpack again, fed by a generator: the dicts are never all in memory.
-The process that tunes is another one, because it needs more memory.
+The process that tunes is another one, because it needs more memory. scikit-learn
+imports pandas wherever it is installed (30 MB), and no side needs it; `--no-pandas`
+hides it from all of them.
 Needs the extras seqeval and sklearn-crfsuite, and WOLFPACK_DATA.
 """
 
@@ -128,7 +130,8 @@ def measure(side, value):
 
 
 def run(side, *more):
-    command = [sys.executable, __file__, "--side", side, *more]
+    command = [sys.executable, *sys.argv[:1], "--side", side, *more]
+    command += ["--no-pandas"] * ("--no-pandas" in sys.argv)
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(output.stdout)
 
@@ -138,7 +141,10 @@ def main():
     parser.add_argument("--side", choices=[*SIDES])
     parser.add_argument("--tune", action="store_true", help="only tune this side")
     parser.add_argument("--value", type=float, help="do not tune, take this parameter")
+    parser.add_argument("--no-pandas", action="store_true", help="hide pandas")
     args = parser.parse_args()
+    if args.no_pandas:
+        sys.modules["pandas"] = None
     if args.side and args.tune:
         print(json.dumps(tune(args.side)))
     elif args.side and args.value is not None:

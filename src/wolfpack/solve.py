@@ -137,7 +137,8 @@ def solve(
         raise TypeError(f"engine must be an engine like Serial(), not {engine!r}.")
     check_scale(problem)
     engine = Serial() if engine is None else engine
-    with compiling(_describe(problem)):
+    # Of plain Python functions hardly anything is compiled, in less than a second.
+    with compiling(_describe(problem), silent=not problem.kernels().compiled):
         spent = 0.0 if problem.trusted else _check(problem)
         if isinstance(batch_size, str) and batch_size == "auto":
             seed = rng if _is_int(rng) else None

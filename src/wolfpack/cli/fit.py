@@ -22,7 +22,8 @@ from wolfpack.cli.options import (
 HELP = {
     "dataset": "One of `wolfpack datasets`, or a file: .txt or .conll (CoNLL columns), "
     ".csv, .svm, .npz.",
-    "alpha": "Regularisation, lambda. Default: 0.01 for labels, 1 for signals.",
+    "alpha": "Regularisation, lambda. Default: 0.01, for sparse sequences 0.001; "
+    "1 for signals.",
     "tol": "Relative duality gap to stop at. Default: 0.001; signals 0.0001.",
     "step": "line, open-loop, exact (signals, multiclass) or a number.",
     "engine": "Who runs it: one thread, threads, threads in step, a Ray cluster.",

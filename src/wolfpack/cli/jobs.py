@@ -10,7 +10,7 @@ from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
-from wolfpack.estimators.structured import ChainSSVM
+from wolfpack.estimators.structured import ChainSSVM, auto_alpha
 from wolfpack.files.model_file import save_model
 from wolfpack.files.npz import replacing
 from wolfpack.files.numbers import read_arrays, split
@@ -140,7 +140,7 @@ class Job(ABC):
             except KeyboardInterrupt:
                 if not hasattr(model, "status_"):  # nothing is learnt yet
                     raise
-        row = to_dict(model.trace_[-1])
+        row = to_dict(model.trace_[-1]) | {"relative_gap": model.result_.relative_gap}
         status = {"status": model.status_.name, "reason": model.status_.value}
         team = describe_team(engine, model.result_)
         return {**status, **row, **team, "peak_memory_mb": peak_memory_mb()}
@@ -221,7 +221,8 @@ class Job(ABC):
         return (
             f"{report['status']}: {report['reason']}\n"
             f"The best objective lies between {report['dual']:.8f} and "
-            f"{report['primal']:.8f} (gap {report['gap']:.2e}), certified after "
+            f"{report['primal']:.8f} (gap {report['gap']:.2e}, relative "
+            f"{report['relative_gap']:.1e}), certified after "
             f"{report['epoch']:.0f} passes{_outer_steps(report)} and "
             f"{report['wall_seconds']:.1f} s." + self._team(report)
         )
@@ -256,7 +257,7 @@ class ChainJob(Job):
 
     def describe(self, options: dict[str, Any]) -> str:
         """Say what will be done."""
-        alpha = options.get("alpha", ChainSSVM().alpha)
+        alpha = options.get("alpha", auto_alpha(self.train.X))
         positions = sum(len(y) for y in self.train.y)
         n_features, n_labels = self.train.X[0].shape[1], len(self.train.label_names)
         return (
@@ -267,7 +268,7 @@ class ChainJob(Job):
 
     def problem(self, alpha: float | None) -> Problem:
         """Return what `fit` solves."""
-        alpha = ChainSSVM().alpha if alpha is None else alpha
+        alpha = auto_alpha(self.train.X) if alpha is None else alpha
         return chain_ssvm(self.train.X, self.train.y, alpha, normalize="auto")
 
     def fit(

@@ -14,6 +14,7 @@ from wolfpack.run.result_html import bar, curve
 
 SHOWN = 8  # features for a label, and as many against it
 RED, BLUE = "213, 94, 0", "0, 114, 178"
+BOUNDS = "Where the optimum lies: grey at the start, blue at the end."
 PACKAGES = ("wolfpack", "numpy", "scipy", "numba", "scikit-learn")
 PAGE = Template("""<!doctype html>
 <html lang="en">
@@ -41,9 +42,12 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 .cards table { width: 100%; table-layout: fixed; }
 .cards td { overflow-wrap: anywhere; }
 .cards td.n { width: 4.5rem; }
-.heat td { min-width: 2.6rem; padding: .2rem .35rem; border: 1px solid #fff;
-  text-align: right; font-size: .78rem; }
-.heat thead th { writing-mode: vertical-rl; padding: .3rem .5rem; }
+.heat td { min-width: 2rem; padding: .2rem .25rem; border: 1px solid #fff;
+  text-align: right; font-size: .7rem; font-variant-numeric: tabular-nums; }
+.heat th { white-space: nowrap; }
+.heat tbody th { position: sticky; left: 0; background: #fff; }
+.heat thead th { writing-mode: vertical-rl; transform: rotate(180deg);
+  padding: .5rem .2rem .3rem; border: 0; }
 pre { background: #f6f7f9; padding: .7rem 1rem; overflow-x: auto; font-size: .85rem; }
 footer { margin: 2.5rem 0; }
 </style>
@@ -79,7 +83,8 @@ class Page:
     ) -> str:
         """Return the page; `truth` and `found` are the labels of one part."""
         kind = type(self.model).__name__
-        about = self.job.describe({"alpha": self.model.alpha})
+        alpha = getattr(self.model, "alpha_", self.model.alpha)
+        about = self.job.describe({"alpha": alpha})
         sections = {
             "Certificate": self._certificate(report),
             "Scores": _scores(report) + _notes(report),
@@ -106,7 +111,10 @@ class Page:
         lines = self.job.certificate(report).splitlines()
         text = "".join(f"<p>{escape(line)}</p>" for line in lines)
         result = self.model.result_
-        return f'{text}<div class="narrow">{bar(result)}{curve(result.trace)}</div>'
+        picture = bar(result)
+        if picture:
+            picture += f'<p class="soft">{BOUNDS}</p>'
+        return f'{text}<div class="narrow">{picture}{curve(result.trace)}</div>'
 
     def _by_label(self, truth: Any, found: Any) -> str:
         if truth is None:
@@ -116,9 +124,12 @@ class Page:
         measure: Any = precision_recall_fscore_support
         labels = self.model.classes_
         numbers = measure(truth, found, labels=labels, zero_division=0.0)
+        given = [str(label) for label in np.unique(found)]
         rows = (
-            (label, *(f"{number:.4f}" for number in row[:3]), str(row[3]))
-            for label, *row in zip(self.labels, *map(np.asarray, numbers), strict=True)
+            (label, *_rates(row, str(own) in given), str(row[3]))
+            for label, own, *row in zip(
+                self.labels, labels, *map(np.asarray, numbers), strict=True
+            )
         )
         return _table(("label", "precision", "recall", "F1", "occurs"), rows)
 
@@ -140,7 +151,7 @@ class Page:
         pairs = [(self.names[k], float(weights[k])) for k in [*best, *worst]]
         rows = (
             f'<tr><td>{escape(name)}</td><td class="n" style="{_shade(weight, most)}">'
-            f"{weight:+.4g}</td></tr>"
+            f"{_weight(weight, most)}</td></tr>"
             for name, weight in pairs
         )
         return f"<table><tbody>{''.join(rows)}</tbody></table>"
@@ -156,7 +167,10 @@ class Page:
         head = "".join(f"<th>{escape(one)}</th>" for one in [*self.labels, "(end)"])
         rows = []
         for label, row in zip(["(begin)", *self.labels], weights, strict=True):
-            cells = (f'<td style="{_shade(w, most)}">{w:.2f}</td>' for w in row)
+            cells = (
+                f'<td style="{_shade(w, most)}">{round(float(w), 2) + 0.0:.2f}</td>'
+                for w in row
+            )
             rows.append(f"<tr><th>{escape(label)}</th>{''.join(cells)}</tr>")
         return (
             f'<div class="scroll"><table class="heat"><thead><tr><th></th>{head}</tr>'
@@ -172,6 +186,21 @@ class Page:
         del params["callback"]
         rows = ((name, repr(params[name])) for name in sorted(params))
         return _table(("parameter", "value"), rows)
+
+
+def _rates(row: Sequence[Any], is_given: bool) -> Sequence[str]:
+    """Return precision, recall and F1; a dash where there is nothing to divide by."""
+    precision, recall, f1, occurs = row
+    return (
+        f"{precision:.4f}" if is_given else "-",
+        f"{recall:.4f}" if occurs else "-",
+        f"{f1:.4f}" if occurs or is_given else "-",
+    )
+
+
+def _weight(weight: float, most: float) -> str:
+    """Return a weight with as many digits as the others of its table."""
+    return f"{weight:+.3f}" if most >= 0.1 else f"{weight:+.2e}"
 
 
 def _scores(report: dict[str, Any]) -> str:

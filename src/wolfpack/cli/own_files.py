@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from wolfpack.cli.jobs import Job, forced
-from wolfpack.estimators.multiclass import MulticlassSVM, with_ones
-from wolfpack.estimators.structured import ChainSSVM
+from wolfpack.estimators.multiclass import MulticlassSVM
+from wolfpack.estimators.structured import ChainSSVM, auto_alpha
 from wolfpack.files.columns import ColumnsReader
 from wolfpack.files.model_file import save_model
 from wolfpack.files.numbers import ArraysReader, SvmlightReader
@@ -120,7 +120,7 @@ class FileJob(Job):
 
     def describe(self, options: dict[str, Any]) -> str:
         """Say what will be done."""
-        alpha = options.get("alpha", self.estimator().alpha)
+        alpha = self.alpha(options.get("alpha"))
         n, chains = len(self.train.y), self.reader.chains
         what = "a chain structural SVM" if chains else "a multiclass SVM"
         size = f"{n} examples"
@@ -135,12 +135,18 @@ class FileJob(Job):
             text += f" Its first column, {skipped!r}, names the rows: it is left out."
         return text
 
+    def alpha(self, given: float | str | None) -> float:
+        """Return the regularisation, or the default for these data."""
+        alpha = self.estimator().alpha if given is None else given
+        return auto_alpha(self.train.X) if isinstance(alpha, str) else float(alpha)
+
     def problem(self, alpha: float | None) -> Problem:
         """Return what `fit` solves."""
-        alpha = float(self.estimator().alpha if alpha is None else alpha)
+        alpha = self.alpha(alpha)
         X, y = self.train.X, self.train.y
         if not self.reader.chains:
-            return multiclass_svm(with_ones(X), np.searchsorted(self.classes, y), alpha)
+            codes = np.searchsorted(self.classes, y)
+            return multiclass_svm(X, codes, alpha, intercept=True)
         codes = [np.searchsorted(self.classes, labels) for labels in y]
         return chain_ssvm(X, codes, alpha, normalize="auto")
 

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import math
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ from wolfpack.solve import solve
 from wolfpack.state import State, StateError
 
 FAILED = (Status.DIVERGED, Status.ABANDONED)
+SILENT_SECONDS = 2.0  # after which `verbose` says the estimate of the gap
 UNFINISHED = (Status.EPOCH_LIMIT, Status.TIME_LIMIT, Status.STALLED, *FAILED)
 
 
@@ -242,16 +244,13 @@ class _Passes:
         # A batch that does not divide n ends a little after the last whole pass, which
         # would be one subtask too many.
         self.last = self.told + context.max_subtasks
+        self.said = time.perf_counter()
 
     def __call__(self, event: Event) -> bool:
         row, estimator = event.row, self.estimator
         stop = estimator.callback is not None and bool(estimator.callback(event))
-        if event.checked and estimator.verbose:
-            say(
-                f"pass {row.epoch:g}: gap {event.relative_gap:.3e} (tol "
-                f"{event.tol:.1e}), objective {-row.lower_bound:.8g}, "
-                f"{row.wall_seconds:.1f} s"
-            )
+        if estimator.verbose:
+            self._say(event)
         while self.told < min(math.floor(row.epoch + 1e-9), self.last):
             self.told += 1
             task = self.context.subcontext(task_name=f"pass {self.told}")
@@ -260,6 +259,23 @@ class _Passes:
                 **self.about, reconstruction_attributes=lambda: self._attributes(event)
             )
         return bool(stop)
+
+    def _say(self, event: Event) -> None:
+        """Say the gap of a check, and its running estimate where checks are far apart.
+
+        Bars of scikit-learn's callbacks show passes only.
+        """
+        row, now = event.row, time.perf_counter()
+        estimate = row.gap_estimate / event.scale
+        if event.checked:
+            text = f"{event.relative_gap:.3e} (tol {event.tol:.1e}), objective "
+            text += f"{-row.lower_bound:.8g}"
+        elif now - self.said > SILENT_SECONDS and estimate > 0.0:
+            text = f"about {estimate:.1e} (tol {event.tol:.1e})"
+        else:
+            return
+        self.said = now
+        say(f"pass {row.epoch:g}: gap {text}, {row.wall_seconds:.1f} s")
 
     def _attributes(self, event: Event) -> dict[str, Any]:
         """Return what `fit` would have learnt by now, and the certificate so far."""

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -152,13 +151,12 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
                 f"warm_start needs the classes of the first fit, {self.classes_}, "
                 f"but y has {classes}; set warm_start=False to start anew."
             )
-        if self._flag("fit_intercept"):
-            X = with_ones(X)
         problem = multiclass_svm(
             X,
             codes,
             self._limit("alpha"),
             sample_weight=sample_weight,
+            intercept=self._flag("fit_intercept"),
             vectors=self._wants_vectors(len(codes), len(classes)),
         )
         describe = functools.partial(self._attributes, classes)
@@ -217,11 +215,3 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def with_ones(X: Any) -> Any:
-    """Return X with a column of ones."""
-    ones = np.ones((X.shape[0], 1), X.dtype)
-    return (
-        sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
-    )

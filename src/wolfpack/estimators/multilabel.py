@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
 from wolfpack.checks.inputs import encode, refuse_mixed
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
-from wolfpack.estimators.multiclass import FLOATS, with_ones
+from wolfpack.estimators.multiclass import FLOATS
 from wolfpack.problems import label_sets
 from wolfpack.problems.multilabel import LabelWeights, multilabel_svm
 from wolfpack.result import Event
@@ -173,12 +173,13 @@ class MultilabelSVM(ClassifierMixin, DualEstimator):
                 f"but y has {classes}; set warm_start=False to start anew."
             )
         problem = multilabel_svm(
-            with_ones(X) if self._flag("fit_intercept") else X,
+            X,
             Y,
             self._limit("alpha"),
             pairs=self.pairs,
             candidates=self.candidates,
             sample_weight=sample_weight,
+            intercept=self._flag("fit_intercept"),
         )
         describe = functools.partial(self._attributes, classes)
         self._solve(problem, describe, *given)

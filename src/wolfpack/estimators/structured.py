@@ -15,6 +15,15 @@ from wolfpack.problems._sequences import encode_sequences, is_sparse
 from wolfpack.result import Event
 
 
+def auto_alpha(X: Sequence[Any]) -> float:
+    """Return what alpha="auto" stands for.
+
+    Losses of sparse sequences are not divided by the length (`normalize`), so they
+    weigh more against |w|^2; on text 0.001 did best (docs/sequences.md).
+    """
+    return 0.001 if is_sparse(X) else 0.01
+
+
 class ChainSSVM(ChainLabelling, DualEstimator):
     """Label sequences with a linear-chain structural SVM.
 
@@ -23,9 +32,10 @@ class ChainSSVM(ChainLabelling, DualEstimator):
 
     Parameters
     ----------
-    alpha : float
+    alpha : float or "auto"
         Regularisation, lambda in the paper; C = 1 / (alpha n). Smaller fits closer
-        and takes longer.
+        and takes longer. "auto": 0.01, or 0.001 where X is sparse, as text is. Both
+        are where to begin a search, and not its end.
     normalize : bool or "auto"
         Whether the loss of a sequence is divided by its length. Then each sequence
         counts as much as any other, else each position, which is what chunk F1 and
@@ -74,8 +84,8 @@ class ChainSSVM(ChainLabelling, DualEstimator):
         Called during `fit` as by `wolfpack.solve`; returning True stops. Callbacks of
         scikit-learn, which `set_callbacks` takes, are told of whole passes only.
     verbose : int
-        1 prints a line at each check on stderr, or logs it to the logger "wolfpack"
-        where logging shows its level INFO.
+        1 prints the gap at each check, and about every two seconds its estimate, on
+        stderr, or logs it to the logger "wolfpack" where logging shows its level INFO.
 
     Attributes
     ----------
@@ -97,8 +107,9 @@ class ChainSSVM(ChainLabelling, DualEstimator):
         What `wolfpack.solve` returned: also workers, delays and traffic. Its `state` is
         None unless warm_start=True, because it would multiply the size of a pickle.
     n_features_in_ : int
-    normalize_, losses_, takes_lists_
-        What `normalize`, `loss` and `class_weight` came to, and whether `y` held lists.
+    alpha_, normalize_, losses_, takes_lists_
+        What `alpha`, `normalize`, `loss` and `class_weight` came to, and whether `y`
+        held lists.
 
     Examples
     --------
@@ -114,7 +125,7 @@ class ChainSSVM(ChainLabelling, DualEstimator):
     def __init__(
         self,
         *,
-        alpha: float = 0.01,
+        alpha: float | Literal["auto"] = "auto",
         normalize: bool | Literal["auto"] = "auto",
         loss: Any = None,
         class_weight: Any = None,
@@ -181,6 +192,7 @@ class ChainSSVM(ChainLabelling, DualEstimator):
                 f"but y has {classes}; set warm_start=False to start anew."
             )
         learnt = {
+            "alpha_": self._choose_alpha(X),
             "classes_": classes,
             "takes_lists_": isinstance(y[0], list),
             "normalize_": self._normalizes(X),
@@ -189,7 +201,7 @@ class ChainSSVM(ChainLabelling, DualEstimator):
         problem = chain.chain_ssvm(
             X,
             codes,
-            self._limit("alpha"),
+            learnt["alpha_"],
             n_labels=len(classes),
             normalize=learnt["normalize_"],
             loss=learnt["losses_"],
@@ -198,6 +210,11 @@ class ChainSSVM(ChainLabelling, DualEstimator):
         describe = functools.partial(_attributes, learnt)
         self._solve(problem, describe, X, y, sample_weight)
         return self
+
+    def _choose_alpha(self, X: Sequence[Any]) -> float:
+        if isinstance(self.alpha, str) and self.alpha == "auto":
+            return auto_alpha(X)
+        return self._limit("alpha")
 
     def _normalizes(self, X: Sequence[Any]) -> bool:
         if isinstance(self.normalize, str) and self.normalize == "auto":

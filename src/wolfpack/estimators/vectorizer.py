@@ -1,6 +1,5 @@
 """From named features, dicts and strings, to sparse rows: what text begins with."""
 
-import marshal
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,12 +8,14 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import murmurhash3_32
 
-from wolfpack.problems.packed import PackedSequences
+from wolfpack.kernels.memory import give_back
+from wolfpack.problems.packed import BIAS, FIRST, LAST, PackedSequences, Packer
+
+ENTRIES = 2**18  # that are collected before they are packed
 
 
 class SequenceVectorizer(TransformerMixin, BaseEstimator):
@@ -54,7 +55,8 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
     ['word=The', 'word=end', 'length']
     """
 
-    vocabulary_: dict[str, int]
+    _letters: np.ndarray  # of all names, one after the other, in UTF-8
+    _ends: np.ndarray  # of each name
 
     def __init__(
         self,
@@ -91,41 +93,76 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         self._check()
         if self.n_features is not None:
             return self.transform(X)
+        packed = self._learn(X)
+        give_back()  # most names are gone by now
+        return packed
+
+    def _learn(self, X: Iterable[Any]) -> PackedSequences:
         vocabulary: dict[str, int] = defaultdict(count().__next__)
-        begin, matrix = self._read(X, vocabulary.__getitem__)
-        often = np.bincount(matrix.indices, minlength=len(vocabulary))
-        kept = often >= self.min_count
-        # A copy, made when the other names are gone, leaves no holes in memory.
-        names = marshal.dumps([*compress(vocabulary, kept)])
+        packer = Packer()
+        begin = self._read(X, vocabulary.__getitem__, packer)
+        kept = np.zeros(len(vocabulary), bool)
+        kept[: len(packer.often)] = packer.often >= self.min_count
+        self._name_columns(compress(vocabulary, kept))
         vocabulary.clear()
-        self.vocabulary_ = _number(marshal.loads(names))
-        if not self.vocabulary_:
+        if not self._ends.size:
             raise ValueError(
                 f"X has no feature that {self.min_count} or more positions have; lower "
                 "min_count, or describe the positions by more."
             )
-        return _pack(begin, matrix, kept)
+        return packer.finish(begin, kept)
 
     def transform(self, X: Iterable[Any]) -> PackedSequences:
         """Return X as sparse matrices; features that `fit` never saw are left out."""
         self._check()
         if self.n_features is not None:
-            n = int(self.n_features)
-            hashed = self._read(X, lambda name: murmurhash3_32(name, 0, True) % n)
-            return _pack(*hashed, np.ones(n, bool))
-        known = _Known(self._names())
-        kept = np.arange(len(known) + 1) < len(known)
-        return _pack(*self._read(X, known.__getitem__), kept)
+            n, packer = int(self.n_features), Packer()
+            column = lambda name: murmurhash3_32(name, 0, True) % n  # noqa: E731
+            return packer.finish(self._read(X, column, packer), np.ones(n, bool))
+        known, packer = self.vocabulary_, Packer()
+        begin = self._read(X, known.__getitem__, packer)
+        return packer.finish(begin, np.arange(len(known) + 1) < len(known))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns; `input_features` is ignored."""
         if self.n_features is not None:
             raise ValueError("hashed columns have no names; set n_features=None.")
-        return np.array([*self._names()], dtype=object)
+        return np.array([*self.vocabulary_], dtype=object)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Say that hashing needs no `fit`."""
-        return self.n_features is not None or hasattr(self, "vocabulary_")
+        return self.n_features is not None or hasattr(self, "_ends")
+
+    @property
+    def vocabulary_(self) -> dict[str, int]:
+        """The column of each feature; made when it is first asked for.
+
+        Names in one array take a tenth of the memory of a dict, and `fit` of the next
+        step of a pipeline needs no names.
+        """
+        if not hasattr(self, "_ends"):
+            raise NotFittedError("This SequenceVectorizer is not fitted; call fit.")
+        if not hasattr(self, "_known"):
+            text, begins = self._letters.tobytes(), [0, *self._ends[:-1].tolist()]
+            parts = zip(begins, self._ends.tolist(), strict=True)
+            names = (text[a:b].decode("utf-8", "surrogatepass") for a, b in parts)
+            self._known = _Known((name, k) for k, name in enumerate(names))
+        return self._known
+
+    @vocabulary_.setter
+    def vocabulary_(self, columns: Mapping[str, int]) -> None:
+        self._name_columns(sorted(columns, key=columns.__getitem__))
+
+    def _name_columns(self, names: Iterable[str]) -> None:
+        encoded = [name.encode("utf-8", "surrogatepass") for name in names]
+        self._letters = np.frombuffer(b"".join(encoded), np.uint8)
+        self._ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+        self.__dict__.pop("_known", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the dict: the names are there twice."""
+        state: Any = super().__getstate__()
+        return {name: state[name] for name in state if name != "_known"}
 
     def __sklearn_tags__(self):
         """Say that X is no array."""
@@ -139,7 +176,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         for name, kinds in (("min_count", Integral), ("n_features", Integral | None)):
             value = getattr(self, name)
             is_kind = isinstance(value, kinds) and not isinstance(value, bool)
-            if not is_kind or not (value is None or 1 <= value < 2**31):
+            if not is_kind or not (value is None or 1 <= value < BIAS):
                 raise ValueError(
                     f"{name} must be a whole number from 1, but is {value!r}."
                 )
@@ -150,19 +187,15 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
                 "hashing counts no features: set min_count=1 or n_features=None."
             )
 
-    def _names(self) -> dict[str, int]:
-        if not hasattr(self, "vocabulary_"):
-            raise NotFittedError("This SequenceVectorizer is not fitted; call fit.")
-        return self.vocabulary_
-
     def _read(
-        self, X: Iterable[Any], column: Callable[[str], int]
-    ) -> tuple[np.ndarray, Any]:
-        """Return where sequences begin, and a row a position; zeros are left out."""
+        self, X: Iterable[Any], column: Callable[[str], int], packer: Packer
+    ) -> np.ndarray:
+        """Give the rows of all positions to `packer`; return where sequences begin."""
         indices, odd, odd_at = array("i"), array("f"), array("q")
         indptr, begin, joint = array("q", [0]), array("q", [0]), self.separator
-        note = indices.append  # this loop is what the time goes into
+        note, before = indices.append, 0  # this loop is what the time goes into
         for i, sequence in enumerate(_check_sequences(X)):
+            note(FIRST)
             for position in sequence:
                 named = position if type(position) is dict else _as_dict(position, i)
                 for name, value in named.items():
@@ -174,20 +207,33 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
                             odd_at.append(len(indices))
                             odd.append(number)
                         note(column(full))
+                note(BIAS)
                 indptr.append(len(indices))
-            if len(indptr) - 1 == begin[-1]:
+            begin.append(before + len(indptr) - 1)
+            if begin[-1] == begin[-2]:
                 raise ValueError(
                     f"X[{i}] is empty: a sequence has one position or more."
                 )
-            begin.append(len(indptr) - 1)
+            note(LAST)
+            indptr[-1] += 1
+            if len(indices) >= ENTRIES:
+                before = begin[-1]
+                _give(packer, indices, odd, odd_at, indptr)
         if len(begin) == 1:
             raise ValueError("X is empty: at least one sequence is needed.")
-        values = np.ones(len(indices), np.float32)
-        values[np.array(odd_at, np.int64)] = odd
-        rows = sp.csr_matrix((values, np.array(indices), np.array(indptr)))
-        rows.sum_duplicates()
-        rows.eliminate_zeros()
-        return np.array(begin), rows
+        if len(indptr) > 1:
+            _give(packer, indices, odd, odd_at, indptr)
+        return np.array(begin)
+
+
+def _give(packer: Packer, indices: Any, odd: Any, odd_at: Any, indptr: Any) -> None:
+    """Hand rows over, and empty the arrays for the next ones."""
+    values = np.ones(len(indices), np.float32)
+    values[np.array(odd_at, np.int64)] = odd
+    packer.add(np.array(indices), values, np.array(indptr))
+    for one in (indices, odd, odd_at):
+        del one[:]
+    del indptr[1:]
 
 
 class _Known(dict):
@@ -195,21 +241,6 @@ class _Known(dict):
 
     def __missing__(self, name: str) -> int:
         return len(self)
-
-
-def _number(names: Iterable[str]) -> dict[str, int]:
-    return {name: k for k, name in enumerate(names)}
-
-
-def _pack(begin: np.ndarray, rows: Any, kept: np.ndarray) -> PackedSequences:
-    """Leave out the columns that are not kept, and number the others anew."""
-    if not kept.all():
-        rows.data[~kept[rows.indices]] = 0
-        rows.eliminate_zeros()
-        column = np.cumsum(kept, dtype=np.int32) - np.int32(1)
-        rows.indices = column[rows.indices]
-    values = rows.data if (rows.data != 1).any() else rows.data[:0].copy()
-    return PackedSequences(begin, rows.indptr, rows.indices, values, int(kept.sum()))
 
 
 def _check_sequences(X: Any) -> Iterator[Iterable[Any]]:

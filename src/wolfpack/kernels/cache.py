@@ -25,6 +25,7 @@ from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 
 from wolfpack.files.npz import replacing
+from wolfpack.kernels import link
 
 # Loops that were used within KEPT_DAYS stay, the latest up to KEPT_BYTES in all.
 KEPT_DAYS, KEPT_BYTES = 90, 512 * 2**20
@@ -61,13 +62,14 @@ class LoopCache(_Cache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled function for a signature, or None."""
-        target_context.refresh()
         path = self._path(sig, target_context)
         payload = read(path)
         if payload is None:
             return None
         try:
-            found = CompileResult._rebuild(target_context, *pickle.loads(payload))
+            needed, parts = pickle.loads(payload)
+            link.provide(needed, target_context)
+            found = CompileResult._rebuild(target_context, *parts)
         except Exception as error:
             _drop(path, f"{type(error).__name__}: {error}")
             return None
@@ -80,7 +82,7 @@ class LoopCache(_Cache):
             logger.info("%s depends on a large array, and is not kept.", self.name)
             return
         path = self._path(sig, data.target_context)
-        write(path, serialize.dumps(data._reduce()))
+        write(path, serialize.dumps((link.needed_by(data.library), data._reduce())))
 
     def _path(self, sig: Any, target_context: Any) -> Path:
         options = [getattr(config, name) for name in ("OPT", "BOUNDSCHECK")]

@@ -23,9 +23,9 @@ from wolfpack.kernels.simd import (
 from wolfpack.problems._viterbi import (
     COSTS,
     LANES,
-    UNIT,
     columns,
     find_steps,
+    is_unit,
     shift,
     unaries,
     viterbi,
@@ -64,7 +64,7 @@ def score(data, shared, i, atom):
     """Return q (<w, psi(y)> - loss(y))."""
     first, labels, features = data.begin[i], data.labels, data.features
     feature_begin, values = data.feature_begin, data.values
-    flat = shared.reshape(shared.size)
+    flat, unit = shared.reshape(shared.size), is_unit(data)
     result = 0.0
     for t in range(data.begin[i + 1] - first):
         old, new = labels[first + t], atom[t]
@@ -72,8 +72,8 @@ def score(data, shared, i, atom):
             result -= data.cost[i] * (data.losses[old, new] if COSTS else 1.0)
             at = shift(data, first + t)
             for f in range(feature_begin[first + t], feature_begin[first + t + 1]):
-                row = features[f + at]
-                value = 1.0 if UNIT else np.float64(values[f])
+                row = features[f + at] * columns(data)
+                value = 1.0 if unit else np.float64(values[f])
                 result += value * (flat[row + old] - np.float64(flat[row + new]))
         if t > 0 and (old != new or labels[first + t - 1] != atom[t - 1]):
             row = data.first_transition + labels[first + t - 1]
@@ -87,7 +87,7 @@ def add(data, i, atom, scale, out):
     """Add scale (q / lambda) psi(y) to `out`; return -scale q loss(y)."""
     first, labels, features = data.begin[i], data.labels, data.features
     feature_begin, values = data.feature_begin, data.values
-    flat = out.reshape(out.size)
+    flat, unit = out.reshape(out.size), is_unit(data)
     step = scale * data.share[i] / data.alpha
     wrong = 0.0
     for t in range(data.begin[i + 1] - first):
@@ -96,8 +96,8 @@ def add(data, i, atom, scale, out):
             wrong += data.losses[old, new] if COSTS else 1.0
             at = shift(data, first + t)
             for f in range(feature_begin[first + t], feature_begin[first + t + 1]):
-                row = features[f + at]
-                value = step if UNIT else step * values[f]
+                row = features[f + at] * columns(data)
+                value = step if unit else step * values[f]
                 flat[row + old] += value
                 flat[row + new] -= value
         if t > 0 and (old != new or labels[first + t - 1] != atom[t - 1]):
@@ -147,7 +147,7 @@ def gram_matrices(data, gram_begin, gram):
     Features are sorted within a position, so two lists are merged.
     """
     begin, feature_begin = data.begin, data.feature_begin
-    features, values = data.features, data.values
+    features, values, unit = data.features, data.values, is_unit(data)
     for i in range(begin.size - 1):
         length = begin[i + 1] - begin[i]
         for t in range(length):
@@ -162,7 +162,7 @@ def gram_matrices(data, gram_begin, gram):
                     elif features[f + at_f] > features[h + at_h]:
                         h += 1
                     else:
-                        inner += 1.0 if UNIT else values[f] * values[h]
+                        inner += 1.0 if unit else values[f] * values[h]
                         f += 1
                         h += 1
                 gram[gram_begin[i] + t * (t + 1) // 2 + u] = inner

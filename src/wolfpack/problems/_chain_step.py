@@ -24,7 +24,14 @@ from wolfpack.kernels.simd import (
     total,
     word,
 )
-from wolfpack.problems._viterbi import COSTS, LANES, UNIT, columns, find_steps, shift
+from wolfpack.problems._viterbi import (
+    COSTS,
+    LANES,
+    columns,
+    find_steps,
+    is_unit,
+    shift,
+)
 
 PER_WORD = 8  # labels in eight bytes
 LABEL_BITS = np.uint64(255)  # the bits of the first of these labels
@@ -122,7 +129,7 @@ def spread(data, blocks, i, atom, scale, out, work):
         data.feature_begin,
         data.transitions,
     )
-    first = data.begin[i]
+    first, unit = data.begin[i], is_unit(data)
     step = -scale * data.share[i] / data.alpha
     right = 0.0
     for j in range(work.counts[0]):
@@ -138,12 +145,13 @@ def spread(data, blocks, i, atom, scale, out, work):
         for c in range(0, width, LANES):
             row = load(marginals, t * width + c, LANES)
             row = times(fill(np.float32(step), LANES), row)
-            for f in range(begin, end):
-                if UNIT:
-                    accumulate(out, features[f + at] + c, row)
-                else:
-                    scaled = times(fill(values[f], LANES), row)
-                    accumulate(out, features[f + at] + c, scaled)
+            if unit:
+                for f in range(begin, end):
+                    accumulate(out, fetch(features, f + at) * width + c, row)
+            else:
+                for f in range(begin, end):
+                    scaled = times(fill(fetch(values, f), LANES), row)
+                    accumulate(out, fetch(features, f + at) * width + c, scaled)
     for k in range(work.counts[1]):
         at = work.pair_rows[k] * width
         for c in range(0, width, LANES):
@@ -165,11 +173,11 @@ def curvature(data, blocks, i, atom, work):
             t = changed[j]
             row = load(marginals, t * width + c, LANES)
             at = data.gram_begin[i] + t * (t + 1) // 2
-            own = fill(gram[at + t], LANES)
+            own = fill(np.float32(gram[at + t]), LANES)
             square = multiply_add(times(own, row), row, square)
             for m in range(j):
                 u = changed[m]
-                twice = fill(np.float32(2.0) * gram[at + u], LANES)
+                twice = fill(np.float32(2.0) * np.float32(gram[at + u]), LANES)
                 other = load(marginals, u * width + c, LANES)
                 square = multiply_add(times(twice, row), other, square)
         for k in range(work.counts[1]):
@@ -187,7 +195,7 @@ def touched(data, i, rows, work):
         t = first + work.changed[j]
         at = shift(data, t)
         for f in range(feature_begin[t], feature_begin[t + 1]):
-            rows[count] = features[f + at] // columns(data)
+            rows[count] = features[f + at]
             count += 1
     for k in range(work.counts[1]):
         rows[count] = data.first_transition + work.pair_rows[k]

@@ -15,7 +15,7 @@ import numpy as np
 
 from wolfpack.kernels.compile import jit
 from wolfpack.kernels.simd import fetch, largest, load, maximum, put
-from wolfpack.problems._viterbi import LANES, UNIT, columns, unaries
+from wolfpack.problems._viterbi import LANES, columns, is_unit, shift, unaries
 
 TOLERANCE = 1e-9  # by which a point may miss the simplex
 SLACK = 1e-9  # an entry this near to 0 is rounded to 0 by the projection only
@@ -39,13 +39,14 @@ def oracle(data, shared, i, atom, work):
 def score(data, shared, i, atom):
     """Return q <sum(a) e_y - a, W x> - q (sum(a) - a_y)."""
     flat, label, total = shared.reshape(shared.size), data.labels[i], atom.sum()
-    result = atom[label] - total
+    result, at = atom[label] - total, shift(data, i)
     for k in range(atom.size):
         weight = (total if k == label else 0.0) - atom[k]
         if weight != 0.0:
             for f in range(data.feature_begin[i], data.feature_begin[i + 1]):
-                value = 1.0 if UNIT else np.float64(data.values[f])
-                result += weight * value * flat[data.features[f] + k]
+                value = 1.0 if is_unit(data) else np.float64(data.values[f])
+                row = data.features[f + at] * columns(data)
+                result += weight * value * flat[row + k]
     return data.share[i] * result
 
 
@@ -53,13 +54,14 @@ def score(data, shared, i, atom):
 def add(data, i, atom, scale, out):
     """Add scale (q / lambda) (sum(a) e_y - a) x^T; return -scale q (sum(a) - a_y)."""
     flat, label, total = out.reshape(out.size), data.labels[i], atom.sum()
-    step = scale * data.share[i] / data.alpha
+    step, at = scale * data.share[i] / data.alpha, shift(data, i)
     for k in range(atom.size):
         weight = step * ((total if k == label else 0.0) - atom[k])
         if weight != 0.0:
             for f in range(data.feature_begin[i], data.feature_begin[i + 1]):
-                value = 1.0 if UNIT else np.float64(data.values[f])
-                flat[data.features[f] + k] += weight * value
+                value = 1.0 if is_unit(data) else np.float64(data.values[f])
+                row = data.features[f + at] * columns(data)
+                flat[row + k] += weight * value
     return scale * data.share[i] * (atom[label] - total)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from wolfpack.kernels.compile import jit
 from wolfpack.kernels.simd import accumulate, fill, load, multiply_add, times, total
 from wolfpack.problems._label_sets import LISTED, best_set, is_listed
-from wolfpack.problems._viterbi import LANES, UNIT, columns, unaries
+from wolfpack.problems._viterbi import LANES, columns, is_unit, shift, unaries
 
 
 @jit
@@ -39,14 +39,15 @@ def oracle(data, shared, i, atom, work):
 def score(data, shared, i, atom):
     """Return q (<w, psi(y)> - |t - y|)."""
     flat, truth = shared.reshape(shared.size), data.truth
-    result = 0.0
+    result, at = 0.0, shift(data, i)
     for k in range(data.n_labels):
         if atom[k] != truth[i, k]:
             sign = 1.0 - 2.0 * atom[k]
             result -= 1.0
             for f in range(data.feature_begin[i], data.feature_begin[i + 1]):
-                value = 1.0 if UNIT else np.float64(data.values[f])
-                result += sign * value * flat[data.features[f] + k]
+                value = 1.0 if is_unit(data) else np.float64(data.values[f])
+                row = data.features[f + at] * columns(data)
+                result += sign * value * flat[row + k]
     for e in range(data.first.size):
         result += edge_change(data, i, atom, e) * flat[data.transitions + e]
     return data.share[i] * result
@@ -56,15 +57,16 @@ def score(data, shared, i, atom):
 def add(data, i, atom, scale, out):
     """Add scale (q / lambda) psi(y) to `out`; return -scale q |t - y|."""
     flat, truth = out.reshape(out.size), data.truth
-    step = scale * data.share[i] / data.alpha
+    step, at = scale * data.share[i] / data.alpha, shift(data, i)
     wrong = 0
     for k in range(data.n_labels):
         if atom[k] != truth[i, k]:
             wrong += 1
             change = step if atom[k] == 0 else -step
             for f in range(data.feature_begin[i], data.feature_begin[i + 1]):
-                value = 1.0 if UNIT else np.float64(data.values[f])
-                flat[data.features[f] + k] += change * value
+                value = 1.0 if is_unit(data) else np.float64(data.values[f])
+                row = data.features[f + at] * columns(data)
+                flat[row + k] += change * value
     for e in range(data.first.size):
         change = edge_change(data, i, atom, e)
         if change != 0.0:
@@ -123,15 +125,16 @@ def prepare(data, shared, blocks, i, atom, work):
 def spread(data, blocks, i, atom, scale, out, work):
     """Add scale A_i (s - x_(i)) to `out`; return -scale q (loss of s - x_(i))."""
     width, features, values = columns(data), data.features, data.values
-    marginals, edges = work.marginals, work.edges
+    marginals, edges, at = work.marginals, work.edges, shift(data, i)
     step = np.float32(-scale * data.share[i] / data.alpha)
     for c in range(0, width, LANES):
         row = times(fill(step, LANES), load(marginals, c, LANES))
         for f in range(data.feature_begin[i], data.feature_begin[i + 1]):
-            if UNIT:
-                accumulate(out, features[f] + c, row)
+            place = features[f + at] * width + c
+            if is_unit(data):
+                accumulate(out, place, row)
             else:
-                accumulate(out, features[f] + c, times(fill(values[f], LANES), row))
+                accumulate(out, place, times(fill(values[f], LANES), row))
     for c in range(0, edges.size, LANES):
         row = times(fill(step, LANES), load(edges, c, LANES))
         accumulate(out, data.transitions + c, row)
@@ -159,9 +162,9 @@ def curvature(data, blocks, i, atom, work):
 @jit
 def touched(data, i, rows, work):
     """List the features of the example, and all rows of edges."""
-    width, count = columns(data), 0
+    width, count, at = columns(data), 0, shift(data, i)
     for f in range(data.feature_begin[i], data.feature_begin[i + 1]):
-        rows[count] = data.features[f] // width
+        rows[count] = data.features[f + at]
         count += 1
     for r in range(work.edges.size // width):
         rows[count] = data.first_transition + r

@@ -2,53 +2,34 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from wolfpack.checks.inputs import encode, join_labels, refuse_features
-from wolfpack.problems.packed import PackedSequences
+from wolfpack.problems.packed import PackedSequences, Positions
 
 # Positions without a zero share one list of columns where that saves this many numbers.
 SHARED_FROM = 2**22
-CHUNK = 512  # sequences that are unpacked at a time
-
-
-class Positions(NamedTuple):
-    """The features of all positions, a bias, and one more for a first and last one.
-
-    Features are numbered from 0, then come bias, first and last. Position t has the
-    values from feature_begin[t] to feature_begin[t + 1]. Their features begin at
-    index_begin[t], or at feature_begin[t] too where `index_begin` is empty.
-    """
-
-    begin: np.ndarray  # first position of each sequence, and the end
-    n_features: int
-    feature_begin: np.ndarray
-    index_begin: np.ndarray
-    features: np.ndarray
-    values: np.ndarray  # empty if all are 1
+CHUNK = 2**18  # numbers that are packed at a time, or those of one sequence
+N_ENDS = 3  # columns after those of X: the bias, the first and the last position
 
 
 def pack_features(X: Sequence[Any]) -> Positions:
     """Lay the features of all positions of all sequences one after the other."""
     if isinstance(X, PackedSequences):
-        begin, n_features, room = X.begin, X.n_features, len(X.indices)
-        rows, parts = None, (X.rows(a, b) for a, b in _ranges(len(X)))
+        packed = X.positions
     else:
         rows = _check_rows(X)
         begin = np.concatenate([[0], np.cumsum([x.shape[0] for x in rows])])
-        n_features = rows[0].shape[1]
-        room = sum(x.nnz if sp.issparse(x) else x.size for x in rows)
-        parts = (_stack(rows[a:b]) for a, b in _ranges(len(rows)))
-    share = rows is not None and _mostly_full(rows)
-    room += int(begin[-1]) + 2 * (len(begin) - 1)
-    packed = _fill(begin, n_features, room, parts, share)
+        sizes = [x.nnz if sp.issparse(x) else x.size for x in rows]
+        parts = (_stack(rows[a:b]) for a, b in _ranges(sizes))
+        packed = fill(begin, rows, parts, N_ENDS)
 
     def name(k: int) -> str:
         position = np.searchsorted(packed.feature_begin, k, "right") - 1
-        return f"X[{np.searchsorted(begin, position, 'right') - 1}]"
+        return f"X[{np.searchsorted(packed.begin, position, 'right') - 1}]"
 
     refuse_features(packed.values, name)
     return packed
@@ -113,8 +94,15 @@ def is_named(x: Any) -> bool:
     return isinstance(first, Mapping | str)
 
 
-def _ranges(n: int) -> Iterator[tuple[int, int]]:
-    return ((a, min(a + CHUNK, n)) for a in range(0, n, CHUNK))
+def _ranges(sizes: list[int]) -> Iterator[tuple[int, int]]:
+    """Cut sequences of these sizes into ranges of about CHUNK numbers."""
+    first, held = 0, 0
+    for i, size in enumerate(sizes):
+        if held and held + size > CHUNK:
+            yield first, i
+            first, held = i, 0
+        held += size
+    yield first, len(sizes)
 
 
 def _stack(rows: list[Any]) -> Any:
@@ -136,26 +124,35 @@ def _mostly_full(rows: list[Any]) -> bool:
     return 2 * full > sum(len(x) for x in rows)
 
 
-def _fill(
-    begin: np.ndarray, n_features: int, room: int, parts: Iterator[Any], share: bool
+def fill(
+    begin: np.ndarray, rows: list[Any], parts: Iterator[Any], n_ends: int
 ) -> Positions:
-    """Write the matrices of `parts` one after the other, with bias, first and last.
+    """Write CSR matrices, `parts` of `rows`, one after the other, with their ends.
 
-    `room` is more than they need; memory that is never written to costs nothing.
+    The first `n_ends` of bias, first and last are added.
     """
-    every = np.arange(n_features + 3, dtype=np.int32)
-    shared = np.concatenate([every, np.delete(every, -2)]) if share else every[:0]
-    features, values = np.empty(room, np.int32), np.empty(room, np.float32)
+    n_features, share = rows[0].shape[1], _mostly_full(rows)
+    # This is more than they need; memory that is never written to costs nothing.
+    room = sum(x.nnz if sp.issparse(x) else x.size for x in rows) + int(begin[-1])
+    room += 2 * (len(begin) - 1)
+    every = np.arange(n_features + n_ends, dtype=np.int32)
+    shared = every if share else every[:0]
+    if share and n_ends == N_ENDS:
+        shared = np.concatenate([every, np.delete(every, -2)])
+    features = np.empty(room + len(shared), np.int32)
+    values = np.empty(room, np.float32)
     features[: len(shared)] = shared
     feature_begin = np.zeros(begin[-1] + 1, np.int64)
-    index_begin = np.zeros(begin[-1] if share else 0, np.int64)
+    index_begin = np.zeros(begin[-1], np.int64) if share else feature_begin[:-1]
     at, index_at, value_at, unit = 0, len(shared), 0, True
-    is_first, is_last = np.zeros((2, begin[-1]), bool)
-    is_first[begin[:-1]] = is_last[begin[1:] - 1] = True
+    flags = np.ones((begin[-1], 3), np.float32)
+    flags[:, 1:] = 0
+    flags[begin[:-1], 1] = flags[begin[1:] - 1, 2] = 1
     for part in parts:
         here = slice(at, at + part.shape[0])
-        ends = np.column_stack([np.ones(part.shape[0]), is_first[here], is_last[here]])
-        part = sp.csr_matrix(sp.hstack([part, sp.csr_matrix(ends, dtype=np.float32)]))
+        ends = flags[here, :n_ends]
+        if n_ends:
+            part = sp.csr_matrix(sp.hstack([part, sp.csr_matrix(ends)]))
         part.sort_indices()
         counts, columns, at = np.diff(part.indptr), part.indices, here.stop
         if share:
@@ -183,7 +180,9 @@ def _find_columns(
     beginning of the one or, where it is last and not first, the other.
     """
     own = np.where(full, 0, counts)
-    shared = np.where(ends[:, 2] > ends[:, 1], n_features + 3, 0)
+    shared = np.zeros(len(counts), np.int64)
+    if ends.shape[1] == N_ENDS:
+        shared[ends[:, 2] > ends[:, 1]] = n_features + N_ENDS
     return np.where(full, shared, at + np.cumsum(own) - own)
 
 

@@ -23,9 +23,7 @@ from wolfpack.kernels.simd import (
 # `chain.kernels_for` replaces these by those of the problem.
 LANES = 32  # labels in one vector
 WIDTH = 0  # columns of v, if there are at most 64; else 0, and `data.width` is read
-UNIT = False  # whether every feature is 1
 COPIED = False  # whether the oracle copies the transitions before it reads them
-SHARED = False  # whether positions share lists of features
 COSTS = False  # whether a wrong label costs what `data.losses` says, else 1
 
 LOWEST = np.float32(-1e30)  # the score of a padding label
@@ -38,9 +36,19 @@ def columns(data):
 
 
 @jit
+def is_unit(data):
+    """Return whether every feature is 1, so that no values are kept.
+
+    It is no constant of the compiler: half as many loops are compiled without it, and
+    to ask once a position takes no time.
+    """
+    return data.values.size == 0
+
+
+@jit
 def shift(data, t):
     """Return how far the features of position t are from its values."""
-    return data.index_begin[t] - data.feature_begin[t] if SHARED else 0
+    return data.index_begin[t] - data.feature_begin[t]
 
 
 @jit
@@ -49,7 +57,7 @@ def unaries(data, shared, i, work):
     theta, features, values, pad = work.theta, data.features, data.values, data.pad
     labels, feature_begin = data.labels, data.feature_begin
     width = columns(data)
-    cost = data.cost[i]
+    cost, unit = data.cost[i], is_unit(data)
     first = data.begin[i]
     for t in range(data.begin[i + 1] - first):
         begin, end = feature_begin[first + t], feature_begin[first + t + 1]
@@ -65,26 +73,36 @@ def unaries(data, shared, i, work):
             d = b
             e = b
             f = begin
-            if UNIT:
+            if unit:
                 while f + 3 < end:
-                    a = plus(a, load(shared, features[f + at] + c, LANES))
-                    b = plus(b, load(shared, features[f + at + 1] + c, LANES))
-                    d = plus(d, load(shared, features[f + at + 2] + c, LANES))
-                    e = plus(e, load(shared, features[f + at + 3] + c, LANES))
+                    a = plus(
+                        a, load(shared, fetch(features, f + at) * width + c, LANES)
+                    )
+                    b = plus(
+                        b, load(shared, fetch(features, f + at + 1) * width + c, LANES)
+                    )
+                    d = plus(
+                        d, load(shared, fetch(features, f + at + 2) * width + c, LANES)
+                    )
+                    e = plus(
+                        e, load(shared, fetch(features, f + at + 3) * width + c, LANES)
+                    )
                     f += 4
                 while f < end:
-                    a = plus(a, load(shared, features[f + at] + c, LANES))
+                    a = plus(
+                        a, load(shared, fetch(features, f + at) * width + c, LANES)
+                    )
                     f += 1
             else:
                 while f + 1 < end:
-                    row = load(shared, features[f + at] + c, LANES)
-                    a = multiply_add(fill(values[f], LANES), row, a)
-                    row = load(shared, features[f + at + 1] + c, LANES)
-                    b = multiply_add(fill(values[f + 1], LANES), row, b)
+                    row = load(shared, fetch(features, f + at) * width + c, LANES)
+                    a = multiply_add(fill(fetch(values, f), LANES), row, a)
+                    row = load(shared, fetch(features, f + at + 1) * width + c, LANES)
+                    b = multiply_add(fill(fetch(values, f + 1), LANES), row, b)
                     f += 2
                 if f < end:
-                    row = load(shared, features[f + at] + c, LANES)
-                    a = multiply_add(fill(values[f], LANES), row, a)
+                    row = load(shared, fetch(features, f + at) * width + c, LANES)
+                    a = multiply_add(fill(fetch(values, f), LANES), row, a)
             store(theta, t * width + c, plus(plus(a, b), plus(d, e)))
         if not COSTS:
             right = t * width + label

@@ -53,6 +53,7 @@ __all__ = [
 
 # Inner products of positions make steps faster; more than this take too much memory.
 MAX_GRAM = 2**23
+MANY_GRAM = 2**20  # from here on they are kept in fewer bytes where that is exact
 # If v has more rows than this, a step lists the rows that it touches (`touched`).
 MAX_DENSE_ROWS = 4096
 
@@ -141,7 +142,7 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
     if short:  # the lower triangle of each matrix, row by row
         pairs = n_tokens * (n_tokens + 1) // 2
         gram_begin = np.concatenate([[0], np.cumsum(pairs)])
-        gram = np.zeros(gram_begin[-1], np.float32)
+        gram = np.zeros(gram_begin[-1], _gram_kind(data, gram_begin[-1]))
         data = data._replace(gram=gram, gram_begin=gram_begin)
         kernels.gram_matrices(data, gram_begin, data.gram)
     sparse = is_large(data)
@@ -173,6 +174,17 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
     ).made_by(make_problem, packed, n_rows, n_features, scale)
 
 
+def _gram_kind(data: Chains, size: int) -> type:
+    """Return the type of inner products: of many features that are 1, a byte each.
+
+    Loops are compiled for each type, so few of them have the usual one.
+    """
+    if data.values.size or size < MANY_GRAM:
+        return np.float32
+    most = int(np.diff(data.feature_begin).max())
+    return np.uint8 if most <= 255 else np.float32
+
+
 def hinge_losses(problem: Problem, shared: np.ndarray) -> np.ndarray:
     """Return the structured hinge loss of each sequence, with the weights `shared`."""
     data, out = problem.data, np.zeros(problem.n_blocks)
@@ -189,10 +201,9 @@ def constants(problem: Problem) -> Constants | None:
     if data.losses.size:
         return None
     at = np.arange(data.feature_begin[-1])
-    if data.index_begin.size:
-        shift = data.index_begin - data.feature_begin[:-1]
-        at += np.repeat(shift, np.diff(data.feature_begin))
-    columns = data.features[at] // data.width
+    shift = data.index_begin - data.feature_begin[:-1]
+    at += np.repeat(shift, np.diff(data.feature_begin))
+    columns = data.features[at]
     values = data.values if data.values.size else np.ones(len(columns))
     X = sp.csr_matrix((values, columns, data.feature_begin))
     how = {"n_classes": data.n_labels, "sample_weight": data.share}
@@ -217,9 +228,7 @@ def kernels_for(data: Chains) -> SimpleNamespace:
         {
             "LANES": choose_lanes(data.n_labels),
             "WIDTH": data.width if data.width <= 64 else 0,
-            "UNIT": data.values.size == 0,
             "COPIED": is_large(data),
-            "SHARED": data.index_begin.size > 0,
             "COSTS": data.losses.size > 0,
             "PER_WORD": 8 if few else 2,
             "LABEL_BITS": np.uint64(2**8 - 1 if few else 2**32 - 1),

@@ -10,8 +10,8 @@ import numpy as np
 
 from wolfpack.checks.inputs import LARGEST_FEATURE
 from wolfpack.kernels.memory import copy, zeros
-from wolfpack.problems._sequences import Positions
 from wolfpack.problems._viterbi import LOWEST
+from wolfpack.problems.packed import Positions
 
 
 class Chains(NamedTuple):
@@ -20,10 +20,10 @@ class Chains(NamedTuple):
     labels: np.ndarray  # per position
     begin: np.ndarray  # first position of each sequence, and the end
     feature_begin: np.ndarray  # first feature of each position, and the end
-    index_begin: np.ndarray  # the same in `features`, if it differs; else empty
-    features: np.ndarray  # row of v times width, sorted within a position
+    index_begin: np.ndarray  # first of its entries in `features`
+    features: np.ndarray  # row of v, sorted within a position
     values: np.ndarray  # empty if all are 1
-    gram: np.ndarray
+    gram: np.ndarray  # inner products of positions; whole numbers if no values
     gram_begin: np.ndarray
     share: np.ndarray  # q_i
     cost: np.ndarray  # loss of a wrong label in sequence i
@@ -79,7 +79,7 @@ def make_work(data: Chains) -> Work:
 
 
 def layout(packed: Positions, n_labels: int) -> Chains:
-    """Choose the width of a vector; `packed.features` become places in v."""
+    """Choose the width of a vector."""
     lanes = choose_lanes(n_labels)
     width = -(-n_labels // lanes) * lanes
     n_features, n = packed.n_features, len(packed.begin) - 1
@@ -87,7 +87,6 @@ def layout(packed: Positions, n_labels: int) -> Chains:
         raise ValueError(
             f"{n_features} features x {n_labels} labels make more than 2^31 weights."
         )
-    np.multiply(packed.features, np.int32(width), out=packed.features)
     pad = np.where(np.arange(width) < n_labels, 0, LOWEST)
     return Chains(
         labels=np.zeros(packed.begin[-1], np.uint8 if n_labels <= 256 else np.int32),

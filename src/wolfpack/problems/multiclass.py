@@ -26,9 +26,11 @@ from wolfpack.checks.inputs import (
 from wolfpack.kernels.specialise import specialise
 from wolfpack.problem import Problem
 from wolfpack.problems import _multiclass_kernels, _viterbi, chain
-from wolfpack.problems._sequences import Positions
+from wolfpack.problems._sequences import fill
+from wolfpack.problems.packed import Positions
 
-ROWS = 4096  # of a dense X are made sparse at a time, to save memory
+# The most rows of X, and numbers of a dense X, that are packed at a time.
+ROWS, NUMBERS = 4096, 2**18
 
 
 def multiclass_svm(
@@ -37,6 +39,7 @@ def multiclass_svm(
     alpha: float,
     *,
     sample_weight: Any = None,
+    intercept: bool = False,
     vectors: bool = False,
 ) -> Problem:
     """Return the dual of a multiclass support vector machine.
@@ -44,14 +47,15 @@ def multiclass_svm(
     Parameters
     ----------
     X : array or sparse matrix of shape (n, p)
-        One example a row, kept as float32. Entries that are 0 cost nothing. There is no
-        intercept; a column of ones in X is one, regularised like all weights.
+        One example a row, kept as float32. Entries that are 0 cost nothing.
     y : array of n
         The class of each example: numbers, strings, whatever can be sorted.
     alpha : float
         The regularisation, lambda in the paper; C = 1 / (alpha n).
     sample_weight : array of n, optional
         A weight of 2 counts as the example twice; only ratios matter.
+    intercept : bool
+        Add a column of ones after those of X; its weights are regularised like all.
     vectors : bool
         Whether a block is kept as K numbers, 8 n K bytes in all, and not as a few
         weighted classes. An atom is then K numbers, too, and `step="exact"` moves a
@@ -62,16 +66,16 @@ def multiclass_svm(
     Returns
     -------
     Problem
-        `Result.solution` is w of shape (K, p): row k belongs to `numpy.unique(y)[k]`,
-        and an example to the class with the largest <w_k, x>. The primal objective is
-        minus `Result.lower_bound`, the dual one minus `Result.objective`; at w = 0 the
-        primal is 1, so `tol` is absolute.
+        `Result.solution` is w of shape (K, p), or (K, p + 1) with an intercept: row k
+        belongs to `numpy.unique(y)[k]`, and an example to the class with the largest
+        <w_k, x>. The primal objective is minus `Result.lower_bound`, the dual one minus
+        `Result.objective`; at w = 0 the primal is 1, so `tol` is absolute.
 
     Notes
     -----
     In `Problem.data`, `labels` are the classes 0 ... K - 1, `share` is q, and X is in
-    CSR form: `feature_begin`, `features` (the column times `width`) and `values` (empty
-    if all are 1).
+    CSR form: `feature_begin`, `features` (columns, from `index_begin` on) and `values`
+    (empty if all are 1).
 
     Examples
     --------
@@ -83,10 +87,10 @@ def multiclass_svm(
     ['a', 'b', 'c']
     """
     alpha = regularisation(alpha)
-    matrix = pack(X)
-    n = matrix.shape[0]
+    packed = pack(X, intercept)
+    n = len(packed.begin) - 1
     codes, n_labels = _encode(y, n)
-    data = layout(matrix, n_labels)
+    data = layout(packed, n_labels)
     data = data._replace(
         labels=codes.astype(data.labels.dtype),
         share=shares(sample_weight, n, "row of X"),
@@ -96,18 +100,9 @@ def multiclass_svm(
     return make_problem(data, vectors)
 
 
-def layout(matrix: Any, n_labels: int) -> chain.Chains:
+def layout(packed: Positions, n_labels: int) -> chain.Chains:
     """Return examples as sequences of length one, with the features of X alone."""
-    n, p = matrix.shape
-    packed = Positions(  # without a bias and the ends of a sequence
-        begin=np.arange(n + 1),
-        n_features=p,
-        feature_begin=matrix.indptr.astype(np.int64),
-        index_begin=np.zeros(0, np.int64),
-        features=matrix.indices.astype(np.int32),
-        values=matrix.data[: 0 if (matrix.data == 1).all() else None],
-    )
-    data = chain.layout(packed, n_labels)
+    data, p = chain.layout(packed, n_labels), packed.n_features
     return data._replace(transitions=p * data.width, first_transition=p)
 
 
@@ -131,7 +126,7 @@ def make_problem(data: chain.Chains, vectors: bool) -> Problem:
 def _with_vectors(problem: Problem) -> Problem:
     """Return the same problem, with x_(i) as a vector."""
     constants = chain.kernels_for(problem.data)
-    names = {name: getattr(constants, name) for name in ("LANES", "WIDTH", "UNIT")}
+    names = {name: getattr(constants, name) for name in ("LANES", "WIDTH")}
     kernels = specialise([_viterbi, _multiclass_kernels], names)
     data = problem.data
     start = np.zeros((len(data.labels), data.n_labels))
@@ -150,8 +145,8 @@ def _with_vectors(problem: Problem) -> Problem:
     )
 
 
-def pack(X: Any) -> Any:
-    """Return X as a CSR matrix of float32 without zeros, a copy."""
+def pack(X: Any, intercept: bool) -> Positions:
+    """Return the rows of X as float32 without zeros, a copy; the intercept is last."""
     if not sp.issparse(X):
         try:
             X = np.asarray(X)
@@ -161,25 +156,25 @@ def pack(X: Any) -> Any:
         raise ValueError(f"X must have shape (n >= 1, p >= 1), but has {X.shape}.")
     if X.dtype.kind not in "biuf":
         raise ValueError(f"X must hold numbers, but has dtype {X.dtype}.")
+    n, n_ends = X.shape[0], int(intercept)
+    if sp.issparse(X):
+        X = X.tocsr()
     with np.errstate(over="ignore"):  # `refuse_features` says it in a sentence
-        matrix = _to_sparse(X)
+        size = ROWS if sp.issparse(X) else min(ROWS, 1 + NUMBERS // X.shape[1])
+        parts = (_to_sparse(X[first : first + size]) for first in range(0, n, size))
+        packed = fill(np.arange(n + 1), [X], parts, n_ends)
+    bounds = packed.feature_begin
     refuse_features(
-        matrix.data, lambda k: f"X[{np.searchsorted(matrix.indptr, k, 'right') - 1}]"
+        packed.values, lambda k: f"X[{np.searchsorted(bounds, k, 'right') - 1}]"
     )
-    return matrix
+    return packed._replace(n_features=packed.n_features + n_ends)
 
 
 def _to_sparse(X: Any) -> Any:
-    if sp.issparse(X):
-        matrix = sp.csr_matrix(X, dtype=np.float32, copy=True)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-        return matrix
-    parts = [
-        sp.csr_matrix(X[first : first + ROWS].astype(np.float32))
-        for first in range(0, len(X), ROWS)
-    ]
-    return sp.csr_matrix(sp.vstack(parts, format="csr"))
+    matrix = sp.csr_matrix(X, dtype=np.float32, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
 
 
 def _encode(y: Any, n: int) -> tuple[np.ndarray, int]:

@@ -14,6 +14,7 @@ from collections import namedtuple
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from wolfpack.checks.inputs import regularisation, shares
 from wolfpack.kernels.memory import zeros
@@ -28,6 +29,7 @@ from wolfpack.problems.label_sets import (
     make_structure,
     spanning_tree,
 )
+from wolfpack.problems.packed import Positions
 
 # The examples as chains of length one, the right sets, and which sets there are.
 _FIELDS = dict.fromkeys([*chain.Chains._fields, "truth", *Structure._fields])
@@ -57,6 +59,7 @@ def multilabel_svm(
     pairs: Literal["full", "tree"] | None = "full",
     candidates: Literal["all", "observed"] = "all",
     sample_weight: Any = None,
+    intercept: bool = False,
 ) -> Problem:
     """Return the dual of a support vector machine that predicts sets of labels.
 
@@ -77,6 +80,8 @@ def multilabel_svm(
         takes up to 16 labels, because it tries 2^K sets.
     sample_weight : array of n, optional
         A weight of 2 counts as the example twice; only ratios matter.
+    intercept : bool
+        Add a column of ones after those of X; its weights are regularised like all.
 
     Returns
     -------
@@ -96,15 +101,13 @@ def multilabel_svm(
     ((2, 2), [[0, 1]])
     """
     alpha = regularisation(alpha)
-    matrix = multiclass.pack(X)
-    truth = check_sets(Y, matrix.shape[0])
+    packed = multiclass.pack(X, intercept)
+    truth = check_sets(Y, len(packed.begin) - 1)
     share = shares(sample_weight, len(truth), "row of X")
     edges, sets = _choose(truth, share, pairs, candidates)
     structure = make_structure(truth.shape[1], edges, sets)
-    base = multiclass.layout(matrix, truth.shape[1])._replace(
-        share=share,
-        alpha=alpha,
-        gram=np.asarray(matrix.multiply(matrix).sum(axis=1), np.float32).ravel(),
+    base = multiclass.layout(packed, truth.shape[1])._replace(
+        share=share, alpha=alpha, gram=_squares(packed)
     )
     fields = base._asdict() | structure._asdict() | {"truth": truth}
     return make_problem(Examples(**fields), edges, sets)
@@ -116,12 +119,13 @@ def make_problem(data: Any, edges: np.ndarray, sets: np.ndarray | None) -> Probl
     K, p, width = data.n_labels, data.first_transition, data.width
     pair_rows = -(-len(edges) // width)
     sparse, generic = chain.is_large(data), chain.kernels_for(data)
-    constants = {name: getattr(generic, name) for name in ("LANES", "WIDTH", "UNIT")}
+    constants = {name: getattr(generic, name) for name in ("LANES", "WIDTH")}
     kernels = specialise([_viterbi, _multilabel_kernels], constants)
 
     def finish(shared):
-        weights = np.ascontiguousarray(shared[:p, :K].T)
-        return LabelWeights(weights, shared[p:].ravel()[: len(edges)], edges, sets)
+        weights = np.array(shared[:p, :K].T, order="C")
+        pairs = shared[p:].ravel()[: len(edges)].copy()
+        return LabelWeights(weights, pairs, edges, sets)
 
     return Problem(
         data=data,
@@ -146,6 +150,21 @@ def make_problem(data: Any, edges: np.ndarray, sets: np.ndarray | None) -> Probl
         name="multilabel_svm",
         trusted=True,
     ).made_by(make_problem, tuple(data), edges, sets)
+
+
+def _squares(packed: Positions) -> np.ndarray:
+    """Return |x_i|^2 of the examples."""
+    bounds = packed.feature_begin
+    if not packed.values.size:
+        return np.diff(bounds).astype(np.float32)
+    found = np.empty(len(bounds) - 1, np.float32)
+    for first in range(0, len(found), multiclass.ROWS):
+        here = bounds[first : first + multiclass.ROWS + 1]
+        squares = np.square(packed.values[here[0] : here[-1]])
+        parts = squares, np.zeros(len(squares), np.int32), here - here[0]
+        rows = sp.csr_matrix(parts, shape=(len(here) - 1, 1))
+        found[first : first + len(here) - 1] = np.asarray(rows.sum(axis=1)).ravel()
+    return found
 
 
 def check_sets(Y: Any, n: int) -> np.ndarray:

@@ -71,6 +71,14 @@ class Journal:
         epoch = run.schedule.epoch(run.state.n_oracle_calls)
         return run.schedule.foresees(run.goal, epoch, self.trace)
 
+    @property
+    def is_current(self) -> bool:
+        """Whether v and x are those of the last row: no update, no outer step since."""
+        outer, trace = self._outer(), self.trace
+        if not trace or trace[-1].n_updates != self.run.state.n_updates:
+            return False
+        return trace[-1].n_outer == outer.get("n_outer", trace[-1].n_outer)
+
     def note(self, found: Certificate) -> None:
         """Add a row for a certificate."""
         self._best_v, self._averaged = found.best, found.averaged

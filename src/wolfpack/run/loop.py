@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from wolfpack.engines.base import Engine
+from wolfpack.engines.base import Engine, Session
 from wolfpack.kernels.specialise import Loops
 from wolfpack.problem import Problem
 from wolfpack.result import EngineError, Event, Result, Status
@@ -24,15 +24,12 @@ from wolfpack.run.crew import Crew
 from wolfpack.run.interrupt import Held, Interrupt
 from wolfpack.run.journal import Journal
 from wolfpack.run.options import Options
-from wolfpack.run.pair import PairCertifier
+from wolfpack.run.pair import PATIENCE_SECONDS, PairCertifier
 from wolfpack.run.schedule import Schedule
 from wolfpack.run.warm_up import warm_up
 from wolfpack.state import State
 from wolfpack.update import sampling
 from wolfpack.update.plan import Exit, Plan
-
-# After Ctrl-C the last certificate is made if it takes no longer than this.
-PATIENCE_SECONDS = 3.0
 
 
 class Run:
@@ -58,7 +55,8 @@ class Run:
         if state.outer is None:
             self.certifier = Certifier(*tools, self.session.witness)
         else:
-            self.certifier = PairCertifier(*tools, goal=self.goal)
+            fetches = type(self.session).fetch is not Session.fetch
+            self.certifier = PairCertifier(*tools, goal=self.goal, keeps=fetches)
         self.schedule = Schedule(problem.n_blocks, options, engine)
         self.schedule.looks_first |= callback is not None
         self.journal = Journal(self, callback)
@@ -131,8 +129,7 @@ class Run:
 
     def _finish(self, status: Status) -> Result:
         """Certify the last iterate without changing it, so that a run can resume."""
-        trace = self.journal.trace
-        is_known = bool(trace) and trace[-1].n_updates == self.state.n_updates
+        trace, is_known = self.journal.trace, self.journal.is_current
         if not (is_known and self.certifier.is_exact):
             hurry = status is Status.INTERRUPTED and bool(trace)
             if is_known:  # v is certified, and f(x) is only known from v

@@ -26,15 +26,19 @@ from wolfpack.state import State
 # v is computed anew from x after this many passes, because rounding gathers in it.
 REBUILD_PASSES = 25
 NEAR = 1.01  # times the goal, a gap is computed from the atoms
+# After Ctrl-C the last certificate is made if it takes no longer than this; otherwise
+# the result is that of the one before.
+PATIENCE_SECONDS = 3.0
 
 
 class PairCertifier(Certifier):
     """Certifies the iterates of one accelerated run."""
 
-    def __init__(self, *args, goal: float) -> None:
+    def __init__(self, *args, goal: float, keeps: bool) -> None:
         super().__init__(*args)
         self.goal = goal
-        self._best: Any = None  # made in the first check, when `exact` has its place
+        self._keeps = keeps  # whether v may change before the result is made from it
+        self._kept: Any = None  # memory for the v of a certificate
 
     def certify(
         self, state: State, stop: Callable[[], bool], is_last: bool = True
@@ -44,9 +48,7 @@ class PairCertifier(Certifier):
         assert outer is not None
         calls, n = state.n_oracle_calls, self.problem.n_blocks
         exact = state.shared.astype(np.float64)  # for exact scores
-        if self._best is None:
-            self._best = copy(state.shared)
-        self._best[...] = state.shared
+        best = self._keep(state.shared) if self._keeps else state.shared
         gaps = np.full(n, math.nan)
         least = self._least(state, state.shared, exact, stop, gaps)
         if least is None:
@@ -62,15 +64,27 @@ class PairCertifier(Certifier):
             size = abs(least) + abs(linear) + c * (found.vv + found.uu)
             refuse_negative(self.problem, state, gap, size)
             if is_old and not is_last:
+                best = self._keep(state.shared)
                 drift = outer.mix(image, state.shared, self.crew)
                 outer.numbers.rebuilt = calls
         if math.isfinite(found.vv):
             refuse_endless(self.problem, state, gap)
         gap = gap if math.isnan(gap) else max(gap, 0.0)  # < 0 by rounding
         self.seconds = time.perf_counter() - begin
-        return Certificate(
-            lower + gap, gap, drift, state.shared, self._best, False, gaps
-        )
+        if self.seconds > PATIENCE_SECONDS and best is state.shared:
+            best = self._keep(best)
+        return Certificate(lower + gap, gap, drift, state.shared, best, False, gaps)
+
+    def _keep(self, shared: np.ndarray) -> np.ndarray:
+        """Return a copy of v, in the same memory each time.
+
+        Other certificates are of a v that stays until the result is made, or until the
+        next certificate, and share its memory.
+        """
+        if self._kept is None:
+            self._kept = copy(shared)
+        self._kept[...] = shared
+        return self._kept
 
     @functools.cached_property
     def _constant(self) -> float:

@@ -1,0 +1,29 @@
+"""What machine code from disk needs: the C functions that it calls, by name.
+
+Numba prepares its whole compiler before it loads a function from disk, which takes
+30 MB and a fifth of a second. Machine code needs no compiler, only the functions that
+it calls. So their names are kept beside it, and the compiler is prepared only where one
+of them is missing: LLVM ends the process at a name that it does not find.
+"""
+
+from typing import Any
+
+from llvmlite import binding as llvm
+from numba.core.runtime import nrt
+
+
+def needed_by(library: Any) -> list[str]:
+    """Return the names that a compiled library uses and does not define."""
+    module = library._final_module
+    named = [*module.functions, *module.global_variables]
+    names = {one.name for one in named if one.is_declaration}
+    return sorted(name for name in names if not name.startswith("llvm."))
+
+
+def provide(names: list[str], target_context: Any) -> None:
+    """Make sure that LLVM finds all names."""
+    runtime: Any = nrt
+    for name, address in runtime._nrt.c_helpers.items():
+        llvm.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+    if not all(llvm.address_of_symbol(name) for name in names):
+        target_context.refresh()
