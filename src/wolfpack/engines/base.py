@@ -82,6 +82,8 @@ class Session(ABC):
     patience: float = 0.0
     # The pass at which x last fell back to a checkpoint: gains before it do not count.
     restarted_at: float = -1.0
+    # Whether `fetch` brings v from elsewhere, so that it may change after a check.
+    fetches: bool = False
     # Whether it makes the outer steps of an accelerated run itself.
     accelerates_itself: bool = False
     # Whether the block of an error in `advance` is the one that failed. Otherwise the

@@ -261,10 +261,7 @@ class _Passes:
         return bool(stop)
 
     def _say(self, event: Event) -> None:
-        """Say the gap of a check, and its running estimate where checks are far apart.
-
-        Bars of scikit-learn's callbacks show passes only.
-        """
+        """Say the gap of a check, and its estimate where checks are far apart."""
         row, now = event.row, time.perf_counter()
         estimate = row.gap_estimate / event.scale
         if event.checked:

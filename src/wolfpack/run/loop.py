@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from wolfpack.engines.base import Engine, Session
+from wolfpack.engines.base import Engine
 from wolfpack.kernels.specialise import Loops
 from wolfpack.problem import Problem
 from wolfpack.result import EngineError, Event, Result, Status
@@ -55,8 +55,8 @@ class Run:
         if state.outer is None:
             self.certifier = Certifier(*tools, self.session.witness)
         else:
-            fetches = type(self.session).fetch is not Session.fetch
-            self.certifier = PairCertifier(*tools, goal=self.goal, keeps=fetches)
+            keeps = self.session.fetches
+            self.certifier = PairCertifier(*tools, goal=self.goal, keeps=keeps)
         self.schedule = Schedule(problem.n_blocks, options, engine)
         self.schedule.looks_first |= callback is not None
         self.journal = Journal(self, callback)

@@ -36,7 +36,7 @@ class RaySession(Session):
     """One run, as the driver sees it."""
 
     names_the_block = True  # workers solve one block at a time, and report it
-    accelerates_itself = True  # the server does
+    fetches = accelerates_itself = True  # the server has v, and makes outer steps
 
     def __init__(self, problem, options, engine) -> None:
         self.problem, self.options, self.engine = problem, options, engine
