@@ -19,6 +19,7 @@ from wolfpack.engines.shared_memory import copies, local, merge, ring, rows
 from wolfpack.engines.shared_memory.choice import COMBS, RANGES
 from wolfpack.engines.shared_memory.team import TeamSession, validate_play
 from wolfpack.engines.shared_memory.tuning import SIZES, Tuner
+from wolfpack.kernels.memory import CACHE_LINE
 from wolfpack.run.certificate import UNKNOWN
 from wolfpack.update.plan import Exit
 from wolfpack.update.steps import CONSTANT, LINE
@@ -28,6 +29,9 @@ MODES = ("merge", "server", "lock-free")
 # bear, or with FIRST_SECONDS of oracle calls a worker, if these are fewer blocks: then
 # a merge is already cheap against its oracle calls.
 FIRST_IN_FLIGHT, FIRST_SECONDS = 48, 5e-5
+# A merge moves v from core to core, LINE_SECONDS a cache line. Where an oracle call takes
+# nearly as long as that takes all workers together, one block a merge is the best batch.
+LINE_SECONDS, MOST_BUSY = 1.1e-8, 1.5
 # A v of more bytes is merged by stripes: one lock would be held for too long.
 STRIPED_BYTES = 32_768
 
@@ -213,8 +217,10 @@ class MergeSession(TeamSession):
                 run.certifier.time_oracle(run.state)
             first = FIRST_IN_FLIGHT // self.n_workers
             rate = run.certifier.rate / np.mean(self.engine.oracle_repeats)
-            cheap = FIRST_SECONDS * rate
-            self.tuner.start(min(cheap, first))
+            lines = run.state.shared.nbytes / CACHE_LINE
+            busy = self.n_workers * LINE_SECONDS * lines * rate
+            most = 1 if busy < MOST_BUSY else SIZES[-1]
+            self.tuner.start(min(FIRST_SECONDS * rate, first), most)
             self.batch = self.tuner.batch
 
     def advance(self, run, calls: int) -> Exit:

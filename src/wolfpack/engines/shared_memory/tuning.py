@@ -10,6 +10,8 @@ looking, because the coupling changes on the way to the optimum. Where it sees h
 difference it takes the smaller size: older reads also cost in ways that are not in it.
 """
 
+import math
+
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 LOOK_EVERY = 6  # slices between two looks at a neighbour
 TRUST = 0.5  # how much of an old measurement stays
@@ -26,8 +28,9 @@ class Tuner:
         self._slices = 0
         self.start(first)
 
-    def start(self, first: float) -> None:
-        """Begin with the largest size up to `first`."""
+    def start(self, first: float, most: float = math.inf) -> None:
+        """Begin with the largest size up to `first`, and take none above `most`."""
+        self.sizes = [size for size in self.sizes if size <= max(1, most)]
         self.best = max(k for k, size in enumerate(self.sizes) if size <= max(1, first))
         self._now = self.best
 
