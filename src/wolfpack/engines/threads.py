@@ -29,8 +29,8 @@ MODES = ("merge", "server", "lock-free")
 # bear, or with FIRST_SECONDS of oracle calls a worker, if these are fewer blocks: then
 # a merge is already cheap against its oracle calls.
 FIRST_IN_FLIGHT, FIRST_SECONDS = 48, 5e-5
-# A merge moves v from core to core, LINE_SECONDS a cache line. Where an oracle call takes
-# nearly as long as that takes all workers together, one block a merge is the best batch.
+# A merge moves v from core to core, LINE_SECONDS a cache line. Where an oracle call
+# takes nearly as long as that takes all workers together, a merge has one block.
 LINE_SECONDS, MOST_BUSY = 1.1e-8, 1.5
 # A v of more bytes is merged by stripes: one lock would be held for too long.
 STRIPED_BYTES = 32_768
