@@ -182,6 +182,11 @@ class Problem:
         object.__setattr__(self, "_recipe", (function, args))
         return self
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is one of wolfpack's, and no changed copy (`made_by`)."""
+        return self.trusted and hasattr(self, "_recipe")
+
     def __reduce__(self) -> Any:
         """Return how another process makes the problem."""
         recipe = getattr(self, "_recipe", None)

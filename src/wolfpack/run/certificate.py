@@ -214,7 +214,7 @@ class Certifier:
 
     def _least(self, state, shared, exact, stop, gaps) -> float | None:
         """Return the oracle's sum over all blocks; None if `stop()` ended the pass."""
-        before = norm_of(shared)
+        before = math.nan if self.problem.is_ours else norm_of(shared)
         least = self.oracle_sum(state, exact, stop)
         if least is None or math.isnan(least):  # a pass here finds the block
             least = self._sum_here(state, shared, exact, stop, gaps)
