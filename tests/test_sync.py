@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 import spy
+from helpers import random_chains
 
 import wolfpack
 from wolfpack import Serial, State, Sync, solve
+from wolfpack.engines.sync import SyncSession
 from wolfpack.problem import atoms, vectors
+from wolfpack.update.plan import Exit
 
 LASSO = wolfpack.group_fused_lasso(wolfpack.make_piecewise(n=60, d=3, rng=0)[0], 0.5)
 
@@ -135,3 +138,27 @@ def test_more_workers_than_blocks_or_cores(n, T):
     assert result.lower_bound <= above + 1e-12
     assert result.n_workers == min(n, T)
     spy.assert_sound(small, result.state)
+
+
+def test_the_estimate_is_the_same_wherever_a_slice_ends(monkeypatch):
+    """It ends early when the pool is full, at an update that depends on timing."""
+    X, y = random_chains(np.random.default_rng(0), 60, 5, [3, 6, 9], unit=False)
+    problem = wolfpack.chain_ssvm(X, y, alpha=0.1, n_labels=5)
+    how = {"step": 0.05, "batch_size": 2, "max_epochs": 12, "tol": 0}
+
+    def estimates():
+        results = [
+            solve(problem, engine=Sync(2), accelerate=False, rng=seed, **how)
+            for seed in range(5)
+        ]
+        return [[row.gap_estimate for row in result.trace] for result in results]
+
+    expected, whole = estimates(), SyncSession.advance
+
+    def split(session, run, calls):
+        first = calls // 4 * 2  # whole updates
+        ended = whole(session, run, first) if first else Exit.DONE
+        return whole(session, run, calls - first) if ended == Exit.DONE else ended
+
+    monkeypatch.setattr(SyncSession, "advance", split)
+    assert estimates() == expected

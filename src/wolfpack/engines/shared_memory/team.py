@@ -144,6 +144,9 @@ class TeamSession(Session):
             word[0] = 0
         team.halt[0] = Exit.ENOUGH if calls == 0 else 0
         team.owners[:] = 0
+        # One sum over all slices has the same bits wherever a slice ends, and it may end
+        # early, when the pool is full.
+        self.tallies.gap_sum[0] = state.progress.gap_sum
         gaps = state.sampler.gaps
         if gaps.size:
             self.team = self.team._replace(gaps=gaps)
@@ -162,7 +165,7 @@ class TeamSession(Session):
         progress.calls += tallies.solved.sum()
         progress.updates += tallies.made.sum()
         progress.at = self.team.block[0]
-        progress.gap_sum += tallies.gap_sum.sum()
+        progress.gap_sum = tallies.gap_sum.sum()
         progress.gaps_seen += tallies.gaps_seen.sum()
         for name in ("solved", "made", "gap_sum", "gaps_seen"):
             tallies[name] = 0
