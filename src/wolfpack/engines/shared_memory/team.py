@@ -144,7 +144,7 @@ class TeamSession(Session):
             word[0] = 0
         team.halt[0] = Exit.ENOUGH if calls == 0 else 0
         team.owners[:] = 0
-        # One sum over all slices has the same bits wherever a slice ends, which is early
+        # One sum over all slices has the same bits wherever a slice ends. It ends early
         # when the pool is full.
         self.tallies.gap_sum[0] = state.progress.gap_sum
         gaps = state.sampler.gaps
