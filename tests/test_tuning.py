@@ -6,6 +6,7 @@ import spy
 from helpers import begin_run
 
 from wolfpack import Threads
+from wolfpack.engines import threads
 from wolfpack.engines.shared_memory.tuning import Tuner
 
 
@@ -91,11 +92,14 @@ def test_it_starts_where_it_is_told():
 
 
 @pytest.mark.parametrize(
-    ("calls_per_second", "batch"), [(10.0, 1), (2e4, 1), (1e5, 4), (1e9, 24)]
+    ("calls_per_second", "line_seconds", "batch"),
+    [(10.0, 1.0, 1), (2e4, 1.0, 1), (1e5, 1.0, 4), (1e9, 1e-8, 24), (1e5, 1e-8, 1)],
 )
 def test_the_longer_a_subproblem_takes_the_fewer_it_starts_with(
-    calls_per_second, batch
+    calls_per_second, line_seconds, batch, monkeypatch
 ):
+    """The last one is long beside the moving of a small v, so a merge has one block."""
+    monkeypatch.setattr(threads, "LINE_SECONDS", line_seconds)
     engine = Threads(2)
     run = begin_run(spy.make(n=100), None, engine=engine)
     run.certifier.rate = calls_per_second
