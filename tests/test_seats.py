@@ -108,6 +108,7 @@ def test_an_error_of_the_pulse_ends_the_slice(office):
 
     def work(t):
         over.wait(HANG_SECONDS)
+        office.seats.words[t * APART] = AWAY  # as a loop does that is not called
 
     def pulse():
         raise KeyError("pulse")

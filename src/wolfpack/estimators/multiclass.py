@@ -47,9 +47,9 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
     step : "auto", "exact", "line", "open-loop" or float
         "exact" moves each block to its minimiser and keeps 8 n K bytes; the others keep
         a few classes an example. "auto" is "exact" where the run is accelerated and
-        these bytes are at most 256 MB, else "line". With sampling="gap", on dense data
-        and text, "exact" took as long as "line" to a gap of 1e-2, and up to 13 times
-        less to 1e-5.
+        these bytes are at most 256 MB, else "line". With sampling="gap", on letter,
+        digits and made-up sparse data, "exact" took as long as "line" to a gap of 1e-2,
+        and up to 13 times less to 1e-5.
     tol : float
         Stop at this duality gap, relative to the objective at w = 0, which is 1.
     random_state, callback, verbose

@@ -61,7 +61,7 @@ def multiclass_svm(
         weighted classes. An atom is then K numbers, too, and `step="exact"` moves a
         block to its minimiser. Accelerated, with `sampling="gap"`, that took as many
         passes as "line" to a gap of 1e-2, 1 to 2 times fewer to 1e-3, and 1.4 to more
-        than 15 times fewer to 1e-5, on dense data and on text.
+        than 15 times fewer to 1e-5, on dense and on made-up sparse data.
 
     Returns
     -------

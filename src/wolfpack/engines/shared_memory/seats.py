@@ -82,8 +82,9 @@ class Seats:
     def _sit(self, work: Callable[[int], None], t: int) -> None:
         try:
             work(t)
-        finally:
+        except BaseException:  # who returns is away already, and may be called anew
             self.words[t * APART] = AWAY
+            raise
 
     def clear(self) -> None:
         """Send all workers that wait back to Python, and wait for them."""

@@ -76,9 +76,8 @@ class TeamSession(Session):
 
     def _slice(self, run, calls: int) -> Exit:
         self.begin(run, calls)
-        team, orders = self.team, self.team.orders
-        now = (self.plan.reach, self.batch, calls, run.state.n_updates)
-        orders[0] = now
+        team = self.team
+        team.orders[0] = (self.plan.reach, self.batch, calls, run.state.n_updates)
         self._tasks = self._tasks or self._make_tasks()
         self._forget_old_memory(run.state)
 
