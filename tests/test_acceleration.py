@@ -188,6 +188,13 @@ def test_the_trace_follows_the_outer_loop():
     assert {row.reach for row in plain.trace} == {1.0}
 
 
+def test_no_check_comes_early_unless_the_goal_seems_reached():
+    result = run("chain", "serial", tol=1e-4)
+    assert result.epochs > 20
+    first, second = result.trace[:2]
+    assert (first.epoch, second.epoch) == (5.0, 15.0)
+
+
 def test_memory_is_two_more_v():
     fast, plain = (run("text", "serial", accelerate=on).state for on in (True, False))
     assert fast.outer.anchor.nbytes == fast.outer.last.nbytes == fast.shared.nbytes

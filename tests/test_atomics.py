@@ -1,5 +1,6 @@
 """Atomic operations under more threads than cores: nothing is lost, nothing is torn."""
 
+import os
 import threading
 
 import numba
@@ -15,7 +16,7 @@ from wolfpack.kernels.atomics import (
     release,
     store_release,
 )
-from wolfpack.kernels.memory import CACHE_LINE, copy, zeros
+from wolfpack.kernels.memory import CACHE_LINE, OWN_PAGES, copy, widen, zeros
 
 N_THREADS = 6  # more than the two cores of a small machine
 MANY = 300_000
@@ -189,3 +190,29 @@ def test_a_copy_is_its_own():
     other[0, 0] = 9
     assert original[0, 0] == 0
     np.testing.assert_array_equal(copy(original), original)
+
+
+@pytest.mark.parametrize("size", [3, 2 * OWN_PAGES])
+def test_a_wider_copy_is_the_same_numbers(size):
+    numbers = np.arange(size, dtype=np.float32)
+    for original in (numbers, 0 * numbers):
+        wide = widen(original)
+        assert wide.dtype == np.float64
+        np.testing.assert_array_equal(wide, original)
+        wide += 1.0  # it can be written to, and is its own memory
+        assert not (original == wide).any()
+
+
+def test_a_child_process_has_large_arrays_of_its_own():
+    array = zeros(2 * OWN_PAGES)
+    child = os.fork()
+    if child == 0:
+        array[:] = 1.0
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert not array.any()
+
+
+def test_an_array_that_is_too_large_is_refused():
+    with pytest.raises(MemoryError):
+        zeros(2**58)

@@ -12,6 +12,7 @@ import numba
 import numpy as np
 import pytest
 from limits import HANG_SECONDS
+from llvmlite import binding as llvm
 
 import wolfpack
 from wolfpack.engines import serial
@@ -341,6 +342,24 @@ def test_machine_code_is_loaded_without_the_compiler_unless_a_name_is_missing():
     assert context.refreshed == 0
     link.provide(["PyTuple_New", "no_function_has_this_name"], context)
     assert context.refreshed == 1
+
+
+def test_only_names_are_kept_of_what_other_functions_could_inline():
+    @numba.njit
+    def function(x):
+        return np.dot(x, x) + np.sqrt(x[0])
+
+    function(np.ones(3))
+    (compiled,) = function.overloads.values()
+    name, kind, (code, names) = link.reduce(compiled)[0]
+    expected = compiled._reduce()[0]
+    assert (name, kind, code) == (expected[0], expected[1], expected[2][0])
+    kept, whole = map(llvm.parse_bitcode, (names, expected[2][1]))
+    assert compiled.fndesc.llvm_func_name in {one.name for one in kept.functions}
+    assert {one.name for one in kept.functions} == {
+        one.name for one in whole.functions if not one.is_declaration
+    }
+    assert not any("sqrt" in str(one) for one in kept.functions)
 
 
 def test_the_names_that_machine_code_needs_are_found():

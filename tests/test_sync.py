@@ -7,6 +7,8 @@ from helpers import random_chains
 
 import wolfpack
 from wolfpack import Serial, State, Sync, solve
+from wolfpack.engines.shared_memory.choice import APART
+from wolfpack.engines.shared_memory.seats import AWAY
 from wolfpack.engines.sync import SyncSession
 from wolfpack.problem import atoms, vectors
 from wolfpack.update.plan import Exit
@@ -162,3 +164,22 @@ def test_the_estimate_is_the_same_wherever_a_slice_ends(monkeypatch):
 
     monkeypatch.setattr(SyncSession, "advance", split)
     assert estimates() == expected
+
+
+@pytest.mark.parametrize("name", ["spy", "lasso"])
+@pytest.mark.parametrize("present", [0, 2])
+def test_one_thread_does_the_shares_of_those_without_a_core(
+    problem, name, present, monkeypatch
+):
+    """On a busy machine most threads wait for a core; here they never get one."""
+    how = {"engine": Sync(3), "batch_size": 7, "tol": 0, "max_epochs": 9, "rng": 1}
+    expected, work = solve(pick(problem, name), **how), SyncSession.run_worker
+
+    def run_worker(session, run, t, task):
+        if t == present:
+            work(session, run, t, task)
+        else:
+            session.seats.words[t * APART] = AWAY
+
+    monkeypatch.setattr(SyncSession, "run_worker", run_worker)
+    assert bits(solve(pick(problem, name), **how).state) == bits(expected.state)

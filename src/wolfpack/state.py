@@ -26,7 +26,7 @@ from wolfpack.files.npz import (
     with_npz,
 )
 from wolfpack.files.state_file import store_of
-from wolfpack.kernels.memory import copy
+from wolfpack.kernels.memory import copy, widen
 from wolfpack.problem import Problem
 from wolfpack.update import sampling
 from wolfpack.update.outer import Outer
@@ -119,6 +119,7 @@ class State:
         if not cold:
             _refuse_overflow(problem, exact)
         state.shared[...] = exact
+        del exact  # as large as the two copies that follow
         if options.accelerate:
             state.outer = Outer.begin(state.shared)
         return state
@@ -276,7 +277,7 @@ def _average(shared: np.ndarray, averaging: bool) -> np.ndarray:
 
 def _image(problem: Problem, blocks: Any) -> np.ndarray:
     """Return v0 + A x, in double precision."""
-    exact, n = problem.shared.astype(np.float64), problem.n_blocks
+    exact, n = widen(problem.shared), problem.n_blocks
     problem.kernels().rebuild(problem.data, blocks, 0, n, exact)
     return exact
 

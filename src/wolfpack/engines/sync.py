@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
+import numpy as np
+
 from wolfpack.engines.base import Engine
 from wolfpack.engines.shared_memory import rounds
 from wolfpack.engines.shared_memory.team import TeamSession, validate_play
@@ -84,23 +86,22 @@ class Sync(Engine):
 
 
 class SyncSession(TeamSession):
-    """Workers that meet four times an update."""
+    """Workers that wait for each other four times an update."""
 
     def __init__(self, problem, options, engine) -> None:
         super().__init__(problem, options, engine, min(engine.size, options.batch_size))
+        repeats, chances = engine.oracle_repeats, engine.return_probability
+        plays = np.max(repeats) > 1 or np.min(chances) < 1.0
         self.now = rounds.Round.create(
-            problem, options.batch_size, self.n_workers, count_cores()
+            problem, options.batch_size, self.n_workers, count_cores(), not plays
         )
-        self.memories = [
-            rounds.RoundMemory.create(problem, self.now, t)
-            for t in range(self.n_workers)
-        ]
+        self.memories = [(self.now.directions[0], self.now.rows[0])]
         self.batch = -(-options.batch_size // self.n_workers)
 
     def begin(self, run, calls: int) -> None:
-        """Reset what the workers share, and the barrier, before a slice."""
+        """Reset what the workers share, and the phases, before a slice."""
         super().begin(run, calls)
-        self.now.flags[:] = 0
+        self.now.begun[:] = self.now.ended[:] = 0
 
     def ask_to_stop(self) -> None:
         """Ask the leader to end the slice; it tells all workers at one meeting."""
@@ -111,7 +112,6 @@ class SyncSession(TeamSession):
         state = run.state
         run.kernels.round_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
-            state.average, state.sampler, state.rng, self.team, self.now,
-            self.memories[t], self.rngs[t], self.tallies[t], self.works[t], self.plan,
-            task,
+            state.average, state.sampler, state.rng, self.team, self.now, self.rngs[t],
+            self.tallies, self.works[t], self.plan, task,
         )  # fmt: skip

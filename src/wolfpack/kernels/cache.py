@@ -82,7 +82,7 @@ class LoopCache(_Cache):
             logger.info("%s depends on a large array, and is not kept.", self.name)
             return
         path = self._path(sig, data.target_context)
-        write(path, serialize.dumps((link.needed_by(data.library), data._reduce())))
+        write(path, serialize.dumps((link.needed_by(data.library), link.reduce(data))))
 
     def _path(self, sig: Any, target_context: Any) -> Path:
         options = [getattr(config, name) for name in ("OPT", "BOUNDSCHECK")]

@@ -4,8 +4,12 @@ Numba prepares its whole compiler before it loads a function from disk, which ta
 30 MB and a fifth of a second. Machine code needs no compiler, only the functions that
 it calls. So their names are kept beside it, and the compiler is prepared only where one
 of them is missing: LLVM ends the process at a name that it does not find.
+
+Numba also keeps what LLVM compiled, so that other functions could inline it, and reads
+that at every start. No function calls a loop, so names alone are kept of it.
 """
 
+import re
 from typing import Any
 
 from llvmlite import binding as llvm
@@ -18,6 +22,22 @@ def needed_by(library: Any) -> list[str]:
     named = [*module.functions, *module.global_variables]
     names = {one.name for one in named if one.is_declaration}
     return sorted(name for name in names if not name.startswith("llvm."))
+
+
+def reduce(compiled: Any) -> tuple:
+    """Return the parts of a compiled function, with nothing that could be inlined."""
+    (name, kind, (code, _)), *parts = compiled._reduce()
+    module = compiled.library._get_module_for_linking()
+    functions, numbers = _defined(module.functions), _defined(module.global_variables)
+    lines = [f"define void @{one}() {{ ret void }}" for one in functions]
+    lines += [f"@{one} = global i8 0" for one in numbers]
+    names = llvm.parse_assembly("\n".join(lines)).as_bitcode()
+    return (name, kind, (code, names)), *parts
+
+
+def _defined(values: Any) -> list[str]:
+    names = [one.name for one in values if not one.is_declaration]
+    return [name for name in names if re.fullmatch(r"[A-Za-z_$.][\w$.]*", name)]
 
 
 def provide(names: list[str], target_context: Any) -> None:

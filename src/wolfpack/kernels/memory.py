@@ -12,12 +12,16 @@ import ctypes
 import gc
 import itertools
 import math
+import mmap
 from typing import Any
 
 import numpy as np
 
 CACHE_LINE, PAGE = 64, 4096  # bytes
 STAGGER = 12 * CACHE_LINE  # five arrays in turn are at least four lines apart
+# Arrays of more bytes are pages of their own: they go back to the system when they are
+# freed, and zeros that are only read take no memory. The C library would keep a hole.
+OWN_PAGES, MANY_PAGES = 2**20, 2**24
 
 _turn = itertools.count()
 
@@ -27,14 +31,34 @@ def zeros(shape: Any, dtype: Any = np.float64) -> np.ndarray:
     dtype = np.dtype(dtype)
     size = int(np.prod(shape)) * dtype.itemsize
     small = size < PAGE // 4
-    room = np.zeros(
-        -(-size // CACHE_LINE) * CACHE_LINE + (CACHE_LINE if small else 2 * PAGE),
-        np.uint8,
+    room = _empty_pages(
+        -(-size // CACHE_LINE) * CACHE_LINE + (CACHE_LINE if small else 2 * PAGE)
     )
     first = -room.ctypes.data % (CACHE_LINE if small else PAGE)
     if not small:
         first += next(_turn) * STAGGER % PAGE
     return room[first : first + size].view(dtype).reshape(shape)
+
+
+def _empty_pages(size: int) -> np.ndarray:
+    """Return `size` bytes, all 0."""
+    if size < OWN_PAGES or not hasattr(mmap, "MAP_PRIVATE"):
+        return np.zeros(size, np.uint8)
+    if size >= MANY_PAGES:
+        _trim()
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    try:
+        return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.uint8)
+    except OSError:  # too many of them, or too large: NumPy says how large
+        return np.zeros(size, np.uint8)
+
+
+def widen(array: np.ndarray) -> np.ndarray:
+    """Return a copy in double precision, which takes no memory where all is 0."""
+    new = zeros(array.shape)
+    if array.any():
+        new[...] = array
+    return new
 
 
 def copy(array: np.ndarray, dtype: Any = None) -> np.ndarray:
@@ -61,5 +85,9 @@ def give_back() -> None:
     blocks, and an array that is larger than any hole there takes new memory.
     """
     gc.collect()
+    _trim()
+
+
+def _trim() -> None:
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfpack.kernels.memory import copy, norm_of, zeros
+from wolfpack.kernels.memory import copy, norm_of, widen, zeros
 from wolfpack.problem import Problem
 from wolfpack.result import OracleError
 from wolfpack.run import faults
@@ -24,7 +24,7 @@ from wolfpack.state import State
 SLICE_SECONDS = 0.05  # between two tests for Ctrl-C
 # Each thread that rebuilds v has its own copy in double precision; all copies together
 # take at most this memory.
-MOST_BYTES = 2**26
+MOST_BYTES = 2**25
 UNKNOWN = 1.0  # the rate of oracle calls before any was timed
 START_SECONDS = 2e-4  # to start one more thread
 TRIAL_SECONDS = 5e-4  # of oracle calls, to know what one takes
@@ -64,9 +64,8 @@ class Certifier:
         self.atoms = [zeros(room, kind) for _ in range(self.size)]
         self.currents = zeros((self.size, 8), np.int64)
         self.moved = bool(problem.shared.any())
-        self.origin = problem.shared.astype(np.float64, copy=False)
-        if not self.moved:  # zeros that are only read take no memory
-            self.origin = zeros(problem.shared.shape)
+        # v0 in double precision; empty where it is 0
+        self.origin = problem.shared[: None if self.moved else 0].astype(np.float64)
         self.rows = np.arange(len(problem.shared))
         self.no_gaps = np.zeros(0)
         self.seconds = 0.0  # of the last certificate
@@ -74,13 +73,9 @@ class Certifier:
         self.oracle_sum = oracle_sum  # of a session; None: the pass is made here
         self.witness = witness  # of a session, too
 
-    def rebuild(self, state: State, out: Any = None) -> tuple[np.ndarray, float]:
-        """Return v0 + A x in double precision, in `out` if given, and <c, x>."""
-        exact = out
-        if exact is None:
-            exact = copy(self.problem.shared, np.float64)
-        else:
-            exact[...] = self.problem.shared
+    def rebuild(self, state: State) -> tuple[np.ndarray, float]:
+        """Return v0 + A x in double precision, and <c, x>."""
+        exact = widen(self.problem.shared)
         more = min(self.size, MOST_BYTES // exact.nbytes) - 1
         parts = [exact, *(np.zeros_like(exact) for _ in range(more))]
 
@@ -125,7 +120,7 @@ class Certifier:
 
         Where it raises, the loop will find that out, and name the block.
         """
-        exact, count, seconds = state.shared.astype(np.float64), 0, 0.0
+        exact, count, seconds = self.precise(state.shared), 0, 0.0
         begin, n = time.perf_counter(), self.problem.n_blocks
         with contextlib.suppress(Exception):
             while seconds < TRIAL_SECONDS and count < n:
@@ -177,6 +172,10 @@ class Certifier:
         self.seconds = time.perf_counter() - begin
         return Certificate(objective, gap, float(drift), shared, best, averaged, gaps)
 
+    def precise(self, shared: np.ndarray) -> np.ndarray:
+        """Return v as `oracle_values` takes it for exact scores."""
+        return shared.astype(np.float64)
+
     def oracle_values(
         self, state: State, shared, exact, first, last, gaps, t=0, total=0.0
     ) -> float:
@@ -194,7 +193,7 @@ class Certifier:
         `block` is tried first, then all of them: blocks that move together share a line
         search, which cannot tell them apart.
         """
-        exact = state.shared.astype(np.float64)
+        exact = self.precise(state.shared)
         for first, last in ((block, block + 1), (0, self.problem.n_blocks)):
             try:
                 args = (state, state.shared, exact, first, last, self.no_gaps)

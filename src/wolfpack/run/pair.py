@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from wolfpack.kernels.memory import copy
+from wolfpack.kernels.memory import copy, widen
 from wolfpack.run.certificate import Certificate, Certifier
 from wolfpack.run.faults import refuse_endless, refuse_negative
 from wolfpack.state import State
@@ -47,7 +47,7 @@ class PairCertifier(Certifier):
         begin, outer, c = time.perf_counter(), state.outer, self.problem.ridge
         assert outer is not None
         calls, n = state.n_oracle_calls, self.problem.n_blocks
-        exact = state.shared.astype(np.float64)  # for exact scores
+        exact = self.precise(state.shared)
         best = self._keep(state.shared) if self._keeps else state.shared
         gaps = np.full(n, math.nan)
         least = self._least(state, state.shared, exact, stop, gaps)
@@ -59,7 +59,7 @@ class PairCertifier(Certifier):
         is_old = calls - outer.numbers.rebuilt >= REBUILD_PASSES * n
         self.is_exact = is_last or is_old or not gap > NEAR * self.goal
         if self.is_exact:
-            image, linear = self.rebuild(state, exact)
+            image, linear = self.rebuild(state)
             gap = self.evaluate(image) + linear - lower
             size = abs(least) + abs(linear) + c * (found.vv + found.uu)
             refuse_negative(self.problem, state, gap, size)
@@ -75,6 +75,13 @@ class PairCertifier(Certifier):
             best = self._keep(best)
         return Certificate(lower + gap, gap, drift, state.shared, best, False, gaps)
 
+    def precise(self, shared: np.ndarray) -> np.ndarray:
+        """Return v for exact scores: as it is where `score` adds in double precision.
+
+        Those of wolfpack do.
+        """
+        return shared if self.problem.is_ours else super().precise(shared)
+
     def _keep(self, shared: np.ndarray) -> np.ndarray:
         """Return a copy of v, in the same memory each time.
 
@@ -89,5 +96,6 @@ class PairCertifier(Certifier):
     @functools.cached_property
     def _constant(self) -> float:
         """g(v) - c/2 |v|^2, the same for every v."""
-        square = float(np.square(self.origin).sum()) if self.moved else 0.0
-        return self.evaluate(self.origin) - 0.5 * self.problem.ridge * square
+        square = float(np.square(self.origin).sum())
+        value = self.evaluate(widen(self.problem.shared))
+        return value - 0.5 * self.problem.ridge * square

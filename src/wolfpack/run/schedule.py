@@ -14,8 +14,9 @@ BEAT_SECONDS, SLICE_SECONDS = 0.2, 0.05
 # A check is due when the passes have grown by the factor GROWTH, or by MOST, because it
 # rebuilds v: rounding gathers in a float32 v (on OCR up to 3e-5 in 50 passes).
 GROWTH, MOST = 1.15, 50.0
-# An accelerated run knows by its estimate how far it is, and needs few passes.
-OUTER_GROWTH = 3.0
+# An accelerated run knows by its estimate how far it is, and needs few passes. A check
+# in the first ones would take a tenth of the time to a coarse gap, and tell nothing.
+OUTER_GROWTH, OUTER_FIRST = 3.0, 5.0
 # Its threads run for a pass, or for this long, between two outer steps.
 OUTER_SECONDS = 0.001
 # An estimate at the goal asks for a check, but not before the passes have grown by the
@@ -103,8 +104,10 @@ class Schedule:
         if self.check_every:
             is_always = not (self.clocked or self.is_accelerated)
             return is_always or now - before >= self.check_every - 1e-9
-        growth = OUTER_GROWTH if self.is_accelerated else GROWTH
-        due = now >= before + min(max((growth - 1.0) * before, 1.0), MOST)
+        growth, first = GROWTH, 1.0
+        if self.is_accelerated:
+            growth, first = OUTER_GROWTH, OUTER_FIRST
+        due = now >= before + min(max((growth - 1.0) * before, first), MOST)
         hope &= now >= before + min((PAUSE - 1.0) * before, MOST_PAUSE)
         if self.clocked:
             due, hope = due and share <= CHECK_SHARE, hope and share <= HOPE_SHARE

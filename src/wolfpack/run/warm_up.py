@@ -3,6 +3,7 @@
 import logging
 from typing import TYPE_CHECKING
 
+from wolfpack.kernels.memory import widen
 from wolfpack.problem import Problem
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ def warm_up(run: "Run") -> None:
     if state.outer is not None:
         state.outer.warm_up()
     certifier, gaps = run.certifier, state.sampler.gaps
-    origin, rows = certifier.origin, certifier.rows[:0]
-    certifier.oracle_values(state, state.shared, origin, 0, 0, gaps)
+    origin, rows = widen(problem.shared), certifier.rows[:0]
+    exact = certifier.precise(state.shared[:0])
+    certifier.oracle_values(state, state.shared, exact, 0, 0, gaps)
     kernels.inner_products(problem.data, origin, origin, rows)
     kernels.evaluate(problem.data, origin)
 

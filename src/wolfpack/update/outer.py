@@ -114,7 +114,7 @@ class Outer(NamedTuple):
     def measure(
         self, shared: np.ndarray, origin: np.ndarray, crew: Any = None
     ) -> Products:
-        """Return inner products of v, u and v0 = `origin`."""
+        """Return inner products of v, u and v0 = `origin`, which is empty if 0."""
         found = _over(crew, "products", [shared, self.anchor, origin], self.reach)
         return Products(*(float(number) for number in found))
 
@@ -172,7 +172,8 @@ def products(shared, anchor, origin, s):
         v, z = np.float64(shared[k]), np.float64(anchor[k])
         u = z + (v - z) / s
         vv += v * v
-        vv0 += v * origin[k]
+        if origin.size > 0:
+            vv0 += v * origin[k]
         uu += u * u
         apart += (u - v) ** 2
     return vv, vv0, uu, apart

@@ -112,7 +112,7 @@ class RaySession(Session):
         if self.alone or self.fleet is None:
             return None
         with connect.carrying(state):
-            found = self.fleet.bound(exact, stop)
+            found = self.fleet.bound(exact.astype(np.float64, copy=False), stop)
         if found is None:
             return None
         least, fault = found
