@@ -166,6 +166,16 @@ def plus(typing, x, y):
 
 
 @intrinsic
+def minus(typing, x, y):
+    """Return x - y."""
+
+    def generate(context, builder, signature, args):
+        return builder.fsub(*args)
+
+    return x(x, y), generate
+
+
+@intrinsic
 def times(typing, x, y):
     """Return x y."""
 

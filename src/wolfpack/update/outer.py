@@ -23,10 +23,12 @@ import numpy as np
 
 from wolfpack.kernels.compile import entry
 from wolfpack.kernels.memory import copy
+from wolfpack.kernels.simd import fill, load_double, minus, multiply_add, total
 from wolfpack.kernels.specialise import library
 
 FIRST_REACH = 0.2
 LONG = 2**16  # the least numbers of an array for one more thread
+LANES = 8  # numbers that are summed side by side
 
 # What the outer loop knows. `inner` is the sum of the block gaps at the last outer
 # step, `calls` are the oracle calls before it, `bias` is the gap over its estimate at
@@ -146,10 +148,15 @@ def _over(crew: Any, name: str, arrays: list[np.ndarray], *numbers: float) -> An
 @entry
 def distance(shared, anchor):
     """Return |v - z|^2."""
-    total = 0.0
-    for k in range(shared.size):
-        total += (shared[k] - np.float64(anchor[k])) ** 2
-    return (total,)
+    whole = shared.size - shared.size % LANES
+    squares = fill(0.0, LANES)
+    for k in range(0, whole, LANES):
+        apart = minus(load_double(shared, k, LANES), load_double(anchor, k, LANES))
+        squares = multiply_add(apart, apart, squares)
+    result = total(squares)
+    for k in range(whole, shared.size):
+        result += (shared[k] - np.float64(anchor[k])) ** 2
+    return (result,)
 
 
 @entry
@@ -167,15 +174,25 @@ def extrapolate(shared, anchor, last, s, beta, reach):
 @entry
 def products(shared, anchor, origin, s):
     """Return <v, v>, <v, v0>, <u, u> and |u - v|^2."""
-    vv, vv0, uu, apart = 0.0, 0.0, 0.0, 0.0
-    for k in range(shared.size):
-        v, z = np.float64(shared[k]), np.float64(anchor[k])
-        u = z + (v - z) / s
-        vv += v * v
+    whole = shared.size - shared.size % LANES
+    nothing, scale = fill(0.0, LANES), fill(1.0 / s, LANES)
+    vvs, vv0s, uus, aparts = nothing, nothing, nothing, nothing
+    for k in range(0, whole, LANES):
+        v, z = load_double(shared, k, LANES), load_double(anchor, k, LANES)
+        u = multiply_add(minus(v, z), scale, z)
+        vvs = multiply_add(v, v, vvs)
+        uus = multiply_add(u, u, uus)
+        aparts = multiply_add(minus(u, v), minus(u, v), aparts)
         if origin.size > 0:
-            vv0 += v * origin[k]
-        uu += u * u
-        apart += (u - v) ** 2
+            vv0s = multiply_add(v, load_double(origin, k, LANES), vv0s)
+    vv, vv0, uu, apart = total(vvs), total(vv0s), total(uus), total(aparts)
+    for k in range(whole, shared.size):
+        a, b = np.float64(shared[k]), np.float64(anchor[k])
+        vv += a * a
+        uu += (b + (a - b) / s) ** 2
+        apart += (b + (a - b) / s - a) ** 2
+        if origin.size > 0:
+            vv0 += a * origin[k]
     return vv, vv0, uu, apart
 
 
