@@ -198,7 +198,7 @@ def plot(rows, path):
             *zip(*points, strict=True), styles[row["tree"]], color=color, label=name
         )
     ax.set(xlabel="seconds, with checks", ylabel="certified gap")
-    ax.legend()
+    ax.legend(loc="upper right")
     ax.figure.savefig(path, dpi=150, bbox_inches="tight")
 
 
