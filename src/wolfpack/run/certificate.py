@@ -66,7 +66,6 @@ class Certifier:
         self.moved = bool(problem.shared.any())
         # v0 in double precision; empty where it is 0
         self.origin = problem.shared[: None if self.moved else 0].astype(np.float64)
-        self.rows = np.arange(len(problem.shared))
         self.no_gaps = np.zeros(0)
         self.seconds = 0.0  # of the last certificate
         self.rate = UNKNOWN  # oracle calls of one thread per second
@@ -266,7 +265,7 @@ class Certifier:
         """
         change = copy(exact - self.origin) if self.moved else exact
         size = self.size if self.problem.touched is not None else 1
-        shares = np.array_split(self.rows, size)
+        shares = np.array_split(np.arange(len(exact)), size)
 
         def work(t: int) -> tuple[float, float]:
             kernel = self.kernels.inner_products

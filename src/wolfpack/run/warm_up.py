@@ -3,6 +3,8 @@
 import logging
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wolfpack.kernels.memory import widen
 from wolfpack.problem import Problem
 
@@ -25,7 +27,7 @@ def warm_up(run: "Run") -> None:
     if state.outer is not None:
         state.outer.warm_up()
     certifier, gaps = run.certifier, state.sampler.gaps
-    origin, rows = widen(problem.shared), certifier.rows[:0]
+    origin, rows = widen(problem.shared), np.arange(0)
     exact = certifier.precise(state.shared[:0])
     certifier.oracle_values(state, state.shared, exact, 0, 0, gaps)
     kernels.inner_products(problem.data, origin, origin, rows)
