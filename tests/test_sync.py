@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import spy
+from accelerated import case_of
 from helpers import random_chains
 
 import wolfpack
@@ -37,7 +38,8 @@ def bits(state):
 
 
 def pick(problem, name):
-    return {"spy": problem, "lasso": LASSO}[name]
+    known = {"spy": problem, "lasso": LASSO}
+    return known[name] if name in known else case_of(name).problem
 
 
 @pytest.mark.parametrize("name", ["spy", "lasso"])
@@ -166,7 +168,7 @@ def test_the_estimate_is_the_same_wherever_a_slice_ends(monkeypatch):
     assert estimates() == expected
 
 
-@pytest.mark.parametrize("name", ["spy", "lasso"])
+@pytest.mark.parametrize("name", ["spy", "lasso", "chain", "text"])
 @pytest.mark.parametrize("present", [0, 2])
 def test_one_thread_does_the_shares_of_those_without_a_core(
     problem, name, present, monkeypatch

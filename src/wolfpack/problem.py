@@ -113,7 +113,7 @@ class Problem:
     prepare, spread, curvature : functions, optional
         A fused step, for speed; see `wolfpack.problems.chain`.
     work : function () -> tuple
-        Makes scratch memory for one worker.
+        Makes scratch memory for one worker; what it held before must not matter.
     quadratic : bool
         Whether g is quadratic: the line search is then in closed form.
     ridge : float

@@ -6,7 +6,8 @@ it calls. So their names are kept beside it, and the compiler is prepared only w
 of them is missing: LLVM ends the process at a name that it does not find.
 
 Numba also keeps what LLVM compiled, so that other functions could inline it, and reads
-that at every start. No function calls a loop, so names alone are kept of it.
+that at every start. No function calls a loop, so names alone are kept of it; a call
+would end the process.
 """
 
 import re
@@ -14,6 +15,8 @@ from typing import Any
 
 from llvmlite import binding as llvm
 from numba.core.runtime import nrt
+
+_PLAIN = re.compile(r"[A-Za-z_$.][\w$.]*", re.ASCII)  # names that need no quotes
 
 
 def needed_by(library: Any) -> list[str]:
@@ -29,7 +32,11 @@ def reduce(compiled: Any) -> tuple:
     (name, kind, (code, _)), *parts = compiled._reduce()
     module = compiled.library._get_module_for_linking()
     functions, numbers = _defined(module.functions), _defined(module.global_variables)
-    lines = [f"define void @{one}() {{ ret void }}" for one in functions]
+    lines = ["declare void @llvm.trap()"]
+    lines += [
+        f"define void @{one}() {{ call void @llvm.trap() ret void }}"
+        for one in functions
+    ]
     lines += [f"@{one} = global i8 0" for one in numbers]
     names = llvm.parse_assembly("\n".join(lines)).as_bitcode()
     return (name, kind, (code, names)), *parts
@@ -37,7 +44,7 @@ def reduce(compiled: Any) -> tuple:
 
 def _defined(values: Any) -> list[str]:
     names = [one.name for one in values if not one.is_declaration]
-    return [name for name in names if re.fullmatch(r"[A-Za-z_$.][\w$.]*", name)]
+    return [name for name in names if _PLAIN.fullmatch(name)]
 
 
 def provide(names: list[str], target_context: Any) -> None:

@@ -49,7 +49,7 @@ def _empty_pages(size: int) -> np.ndarray:
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     try:
         return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.uint8)
-    except OSError:  # too many of them, or too large: NumPy says how large
+    except (OSError, OverflowError):  # too many, or too large: NumPy says how large
         return np.zeros(size, np.uint8)
 
 

@@ -179,10 +179,10 @@ def take_share(now, team, me, T, phase):
 @jit
 def has_ended(now, T, phase):
     """Return whether all shares of a phase have ended."""
-    least = phase
-    for t in range(T):
-        least = min(least, load_acquire(now.ended, t * APART))
-    return least >= phase
+    t = 0
+    while t < T and load_acquire(now.ended, t * APART) >= phase:
+        t += 1
+    return t == T
 
 
 @jit
@@ -194,9 +194,9 @@ def begin_round(blocks, sampler, draws, team, now, plan, task, made):
     tau = now.batch.chosen.size
     store_release(team.called, 0, made * tau)
     if not has_room(blocks, 2 * tau):
-        store_release(team.halt, 0, Exit.GROW)
+        compare_exchange(team.halt, 0, 0, Exit.GROW)  # a worker may have failed
     elif load_acquire(team.wish, 0) != 0 or made * tau >= task.budget:
-        store_release(team.halt, 0, Exit.ENOUGH)
+        compare_exchange(team.halt, 0, 0, Exit.ENOUGH)
     else:
         draw(plan, sampler, draws, now.batch.chosen)
 
