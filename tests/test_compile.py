@@ -344,13 +344,18 @@ def test_machine_code_is_loaded_without_the_compiler_unless_a_name_is_missing():
     assert context.refreshed == 1
 
 
-def test_only_names_are_kept_of_what_other_functions_could_inline():
+def compile_dot():
     @numba.njit
     def function(x):
         return np.dot(x, x) + np.sqrt(x[0])
 
     function(np.ones(3))
     (compiled,) = function.overloads.values()
+    return compiled
+
+
+def test_only_names_are_kept_of_what_other_functions_could_inline():
+    compiled = compile_dot()
     name, kind, (code, names) = link.reduce(compiled)[0]
     expected = compiled._reduce()[0]
     assert (name, kind, code) == (expected[0], expected[1], expected[2][0])
@@ -365,12 +370,7 @@ def test_only_names_are_kept_of_what_other_functions_could_inline():
 
 
 def test_the_names_that_machine_code_needs_are_found():
-    @numba.njit
-    def function(x):
-        return np.dot(x, x) + np.sqrt(x[0])
-
-    function(np.ones(3))
-    (compiled,) = function.overloads.values()
+    compiled = compile_dot()
     names = link.needed_by(compiled.library)
     assert "NRT_adapt_ndarray_from_python" in names
     assert "numba_xxdot" in names

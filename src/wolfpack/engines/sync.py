@@ -33,7 +33,8 @@ class Sync(Engine):
     Notes
     -----
     `batch_size` of `solve` is tau, by default T. "auto" is refused: it would depend on
-    the clock. The same seed and the same number of workers give the same bits.
+    the clock. The same seed and the same number of workers give the same bits. A worker
+    that waits does what another one has not begun, unless stragglers are played.
 
     References
     ----------
