@@ -1,8 +1,8 @@
 """AP-BCFW in shared memory: many threads, one v, and none waits for a slower one.
 
 Appendix B of the paper, with three ways to put the work of the threads together; the
-loops are in `shared_memory`: `merge`, `rows` and `ring`, and `worker` for what they
-share.
+loops are in `shared_memory`: `merge`, `rows`, `local` and `ring`, and `worker` for what
+they share.
 """
 
 import os
@@ -118,10 +118,10 @@ class Threads(Engine):
     def _loop(self, problem) -> ModuleType:
         if self.mode == "server":
             return ring
-        if self.mode == "merge" and problem.touched is None:
-            return merge
-        is_local = self.mode == "merge" and local.serves(problem)
-        return local if is_local else rows
+        if self.mode == "merge" and local.serves(problem, self.size):
+            return local
+        is_merging = self.mode == "merge" and problem.touched is None
+        return merge if is_merging else rows
 
     def blocks_per_update(self, asked: int | None, n_blocks: int) -> int:
         """Return the blocks of one update."""
@@ -152,8 +152,8 @@ class Threads(Engine):
             )
         if self.mode != "server" and options.averaging:
             raise ValueError(
-                f"averaging needs one who sees every update, and mode={self.mode!r} "
-                "has nobody; use mode='server', Sync() or Serial()."
+                f"averaging needs a server that sees every update, and mode="
+                f"{self.mode!r} has none; use mode='server', Sync() or Serial()."
             )
         if self.mode == "merge" and options.plan.rule not in (LINE, CONSTANT):
             raise ValueError(
@@ -204,14 +204,17 @@ class MergeSession(TeamSession):
         self.memories = [
             merge.MergeMemory.create(problem, room) for _ in range(self.n_workers)
         ]
-        self._blocks = self._draft = None  # a store, and the draft that belongs to it
+        self._blocks, self._drafts = None, []  # a store, and drafts of its blocks
 
     def begin(self, run, calls: int) -> None:
-        """Make the draft, and choose the first batch, before a slice."""
+        """Make the drafts, and choose the first batch, before a slice."""
         super().begin(run, calls)
         if self._blocks is not run.state.blocks:
             self._blocks = run.state.blocks
-            self._draft = self.store.make_draft(self._blocks)
+            self._drafts = [
+                self.store.make_draft(self._blocks, len(memory.chosen))
+                for memory in self.memories
+            ]
         if self.tuner is not None and self.tuner.is_new and calls > 0:
             if run.certifier.rate == UNKNOWN:
                 run.certifier.time_oracle(run.state)
@@ -243,7 +246,7 @@ class MergeSession(TeamSession):
         state = run.state
         run.kernels.merge_worker(
             run.problem.data, state.shared, self.store.for_worker(state.blocks),
-            self._draft, self.team, self.memories[t], self.rngs[t], self.tallies[t],
+            self._drafts[t], self.team, self.memories[t], self.rngs[t], self.tallies[t],
             self.works[t], self.plan, task,
         )  # fmt: skip
 

@@ -98,19 +98,23 @@ def is_inside(data, blocks, i) -> Any:
     """Return whether x_(i) is a point of M_i."""
 
 
-def begin_draft(blocks, draft, i) -> Any:
-    """x'_(i) <- x_(i), where `draft` is a second store, of x'."""
+def begin_draft(blocks, draft, k, i) -> Any:
+    """x'_(i) <- x_(i), as the k-th block of the draft of a worker."""
 
 
-def move_draft(blocks, draft, i, atom, gamma) -> Any:
+def is_draft_full(blocks, draft, k, i) -> Any:
+    """Return whether the next move of x'_(i) takes memory that all blocks share."""
+
+
+def move_draft(blocks, draft, k, i, atom, gamma) -> Any:
     """x'_(i) <- (1 - gamma) x'_(i) + gamma s; x_(i) stays."""
 
 
-def blend(blocks, draft, i, theta) -> Any:
+def blend(blocks, draft, k, i, theta) -> Any:
     """x_(i) <- x_(i) + theta (x'_(i) - x_(i))."""
 
 
 STORE = (
     has_room, is_full, trim, read_point, move, expand, is_inside, begin_draft,
-    move_draft, blend,
+    is_draft_full, move_draft, blend,
 )  # fmt: skip

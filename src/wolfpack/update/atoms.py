@@ -2,15 +2,18 @@
 
 Each block has a short list of atoms and their convex weights, in the `pool`. The sum of
 the weights stays 1: a weight that falls below `NEGLIGIBLE` goes to the atom that the
-step moved towards. A draft has the same atoms in the same places, and its own weights;
-blending puts both together.
+step moved towards. The draft of a worker has new weights for the atoms of the blocks
+that it holds; blending puts both together.
 """
+
+import numpy as np
 
 from wolfpack.kernels.compile import glue, jit
 from wolfpack.kernels.slots import add, contains, score
 from wolfpack.update.pool import (
     SPARE,
     Atoms,
+    Draft,
     append,
     create,
     draw_back,
@@ -25,6 +28,7 @@ from wolfpack.update.pool import (
 
 __all__ = [
     "Atoms",
+    "Draft",
     "append",
     "create",
     "draw_back",
@@ -164,20 +168,27 @@ def move(blocks, i, atom, gamma):
 
 
 @jit
-def begin_draft(blocks, draft, i):
-    """x'_(i) <- x_(i), where `draft` is a second store, of x'."""
-    draft.place[i] = blocks.place[i]
-    slot = blocks.place[i].slot
-    for b in range(slot, slot + blocks.place[i].count):
-        draft.weights[b] = blocks.weights[b]
+def begin_draft(blocks, draft, k, i):
+    """x'_(i) <- x_(i), as the k-th block of the draft."""
+    slot, count = blocks.place[i].slot, blocks.place[i].count
+    begin = draft.slots[k]
+    draft.slots[k + 1] = begin + count
+    for b in range(count):
+        draft.weights[begin + b] = blocks.weights[slot + b]
+
+
+@glue
+def is_draft_full(blocks, draft, k, i):
+    """Return whether the list of block i would have to grow for one more atom."""
+    return draft.slots[k + 1] - draft.slots[k] == blocks.place[i].room
 
 
 @jit
-def move_draft(blocks, draft, i, atom, gamma):
-    """x'_(i) <- (1 - gamma) x'_(i) + gamma s; no atom of x_(i) changes its place."""
-    place, weights, atoms = draft.place, draft.weights, draft.atoms
-    size, slot, begin = place[i].length, place[i].slot, place[i].begin
-    count = place[i].count
+def move_draft(blocks, draft, k, i, atom, gamma):
+    """x'_(i) <- (1 - gamma) x'_(i) + gamma s; a new atom stands behind those of x."""
+    place, weights, atoms = blocks.place, draft.weights, blocks.atoms
+    size, slot, begin = place[i].length, draft.slots[k], place[i].begin
+    count = draft.slots[k + 1] - slot
     found = -1
     for b in range(count):
         if found < 0:
@@ -190,12 +201,9 @@ def move_draft(blocks, draft, i, atom, gamma):
     if found < 0:
         if count == place[i].room:
             _double(blocks, i, count)
-            for b in range(count):
-                weights[blocks.place[i].slot + b] = weights[slot + b]
-            place[i] = blocks.place[i]  # its count is set below
-            slot, begin = place[i].slot, place[i].begin
+            begin = place[i].begin
         found = count
-        place[i].count = count + 1
+        draft.slots[k + 1] += 1
         weights[slot + found] = 0.0
         for j in range(size):
             atoms[begin + found * size + j] = atom[j]
@@ -203,19 +211,27 @@ def move_draft(blocks, draft, i, atom, gamma):
 
 
 @jit
-def blend(blocks, draft, i, theta):
+def blend(blocks, draft, k, i, theta):
     """x_(i) <- x_(i) + theta (x'_(i) - x_(i)), then drop negligible weights."""
     if theta <= 0.0:
         return
     place, weights = blocks.place, blocks.weights
-    slot, known, count = place[i].slot, place[i].count, draft.place[i].count
-    heaviest = 0
+    slot, known, begin = place[i].slot, place[i].count, draft.slots[k]
+    count = draft.slots[k + 1] - begin
+    heaviest, total, least = 0, 0.0, np.inf
     for b in range(count):
         old = weights[slot + b] if b < known else 0.0
-        weights[slot + b] = old + theta * (draft.weights[slot + b] - old)
-        if weights[slot + b] > weights[slot + heaviest]:
+        weight = old + theta * (draft.weights[begin + b] - old)
+        weights[slot + b] = weight
+        total += weight
+        least = min(least, weight)
+        if weight > weights[slot + heaviest]:
             heaviest = b
-    _drop_negligible(blocks, i, count, heaviest)
+    if least < NEGLIGIBLE:
+        _drop_negligible(blocks, i, count, heaviest)
+    else:
+        weights[slot + heaviest] += 1.0 - total
+        place[i].count = count
 
 
 @jit

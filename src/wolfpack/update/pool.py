@@ -48,6 +48,13 @@ class Atoms(NamedTuple):
     top: Any  # one record, see `TOP`
 
 
+class Draft(NamedTuple):
+    """New weights of the atoms of a few blocks, one block after the other."""
+
+    slots: np.ndarray  # where the weights of the k-th block begin; behind it, the next
+    weights: np.ndarray
+
+
 def create(start: np.ndarray, offsets: np.ndarray, batch_size: int) -> Atoms:
     """Make the store in which block i is `start[offsets[i]:offsets[i + 1]]`."""
     n = len(offsets) - 1
@@ -199,10 +206,10 @@ def for_worker(blocks: Atoms) -> Atoms:
     return blocks
 
 
-def make_draft(blocks: Atoms) -> Atoms:
-    """Return a second store, for what workers do to the blocks that they hold.
+def make_draft(blocks: Atoms, size: int) -> Draft:
+    """Return what one worker does to the blocks that it holds, up to `size`.
 
-    It has the same atoms in the same places, and weights of its own.
+    No list is longer than its room, so the weights of all blocks fit. Those not used
+    cost no memory.
     """
-    weights = np.empty_like(blocks.weights)
-    return blocks._replace(place=blocks.place.copy(), weights=weights)
+    return Draft(np.zeros(size + 1, np.int64), np.empty_like(blocks.weights))

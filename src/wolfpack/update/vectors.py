@@ -69,9 +69,9 @@ def for_worker(blocks: Vectors) -> Vectors:
     return blocks._replace(difference=np.zeros_like(blocks.difference))
 
 
-def make_draft(blocks: Vectors) -> Vectors:
-    """Return a second store, for what workers do to the blocks that they hold."""
-    return create(np.empty_like(blocks.points), None, 1)
+def make_draft(blocks: Vectors, size: int) -> Vectors:
+    """Return what one worker does to the blocks that it holds, up to `size`."""
+    return create(blocks.points[:size], None, 1)
 
 
 @glue
@@ -123,24 +123,30 @@ def move(blocks, i, atom, gamma):
 
 
 @jit
-def begin_draft(blocks, draft, i):
-    """x'_(i) <- x_(i), where `draft` is a second store, of x'."""
+def begin_draft(blocks, draft, k, i):
+    """x'_(i) <- x_(i), as the k-th block of the draft."""
     for j in range(blocks.points.shape[1]):
-        draft.points[i, j] = blocks.points[i, j]
+        draft.points[k, j] = blocks.points[i, j]
+
+
+@glue
+def is_draft_full(blocks, draft, k, i):
+    """Return whether x'_(i) needs more room: never."""
+    return False
 
 
 @jit
-def move_draft(blocks, draft, i, atom, gamma):
+def move_draft(blocks, draft, k, i, atom, gamma):
     """x'_(i) <- (1 - gamma) x'_(i) + gamma s."""
-    move(draft, i, atom, gamma)
+    move(draft, k, atom, gamma)
 
 
 @jit
-def blend(blocks, draft, i, theta):
+def blend(blocks, draft, k, i, theta):
     """x_(i) <- x_(i) + theta (x'_(i) - x_(i))."""
     for j in range(blocks.points.shape[1]):
         old = blocks.points[i, j]
-        blocks.points[i, j] = (1.0 - theta) * old + theta * draft.points[i, j]
+        blocks.points[i, j] = (1.0 - theta) * old + theta * draft.points[k, j]
 
 
 @jit

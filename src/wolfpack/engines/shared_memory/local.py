@@ -5,7 +5,8 @@ visits the block and makes its step. No other worker changes the rows meanwhile,
 step is exact, f never rises, and a run of many workers is a run of one worker in some
 order. A lock stands for several rows in a row. Workers draw from, or sweep, their own
 ranges of the blocks, so they want the same lock at the ends of the ranges only. Who
-holds the rows of a block holds the block: it needs no flag of its own.
+holds the rows of a block holds the block: it needs no flag of its own. A worker alone
+needs no lock, whatever its blocks read and write.
 """
 
 from typing import NamedTuple
@@ -29,7 +30,7 @@ from wolfpack.kernels.atomics import acquire, fetch_add, release
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.compile import entry, glue, jit
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.slots import spread, touched
+from wolfpack.kernels.slots import HAS_ROWS, spread, touched
 from wolfpack.update.inbox import note_delay
 from wolfpack.update.plan import Exit
 from wolfpack.update.steps import alone
@@ -39,9 +40,13 @@ from wolfpack.update.steps import alone
 LOCKS = 256
 
 
-def serves(problem) -> bool:
+def serves(problem, n_workers: int) -> bool:
     """Return whether workers may hold the rows that a step of this problem needs."""
-    return problem.local and None not in (problem.touched, problem.curvature)
+    if problem.curvature is None:
+        return False
+    if problem.touched is None:
+        return n_workers == 1
+    return problem.local
 
 
 class LocalMemory(NamedTuple):
@@ -68,7 +73,8 @@ class LocalSession(TeamSession):
         super().__init__(problem, options, engine, min(engine.size, problem.n_blocks))
         self.memories = [LocalMemory.create(problem) for _ in range(self.n_workers)]
         self.parts = RANGES
-        self.lock_parts(min(len(problem.shared), LOCKS * self.n_workers))
+        if problem.touched is not None:
+            self.lock_parts(min(len(problem.shared), LOCKS * self.n_workers))
 
     def begin(self, run, calls: int) -> None:
         """Open all locks: a worker whose oracle raised did not."""
@@ -101,13 +107,13 @@ def local_worker(data, shared, blocks, team, memory, rng, tally, work, plan, tas
 def run_local(data, shared, blocks, team, memory, rng, tally, work, plan, task):
     """Step until the calls of the slice are made, or a worker stops it."""
     shift = 0  # each lock stands for 2^shift rows
-    while team.locks.size // APART << shift < len(shared):
+    while HAS_ROWS and team.locks.size // APART << shift < len(shared):
         shift += 1
     fresh = 0
     while not is_over(team) and not lacks_room(blocks, team, task):
         i = choose(team, plan, task, tally, rng)
         count = hold(data, team, memory, i, shift, work)
-        if count == 0:
+        if count < 0:
             break
         atom, gap, seen_gap, ended = play_visit(
             data, shared, blocks, i, memory.atom, work, plan, task, rng, tally
@@ -134,11 +140,13 @@ def run_local(data, shared, blocks, team, memory, rng, tally, work, plan, task):
 
 @jit
 def hold(data, team, memory, i, shift, work):
-    """Lock the rows that block i touches; return the number of locks, 0 at the end.
+    """Lock the rows that block i touches; return the number of locks, -1 at the end.
 
     Every worker takes its locks in ascending order, so no two wait for each other. The
     wait ends with the slice: a worker whose oracle raised opens no lock.
     """
+    if not HAS_ROWS:
+        return 0
     rows, held = memory.rows, memory.held
     n_rows = touched(data, i, rows, work)
     held[0] = rows[0] >> shift if n_rows > 0 else 0
@@ -148,7 +156,7 @@ def hold(data, team, memory, i, shift, work):
     for j in range(count):
         if not acquire(team.locks, held[j] * APART, team.halt, 0):
             let_go(team, memory, j)
-            return 0
+            return -1
     return count
 
 

@@ -51,7 +51,7 @@ from wolfpack.kernels.slots import (
     begin_draft,
     blend,
     curvature,
-    is_full,
+    is_draft_full,
     move_draft,
     slope,
     spread,
@@ -144,7 +144,7 @@ def run_merge(data, shared, blocks, draft, team, memory, rng, tally, work, plan,
                 return
             scale = plan.reach * gamma
             linear += spread(data, blocks, i, atom, scale, target, work)
-            keep_draft(blocks, draft, team, i, atom, gamma)
+            keep_draft(blocks, draft, team, count, i, atom, gamma)
             bend *= gamma * gamma
             if not is_single:
                 promise += gamma * gap - 0.5 * bend
@@ -177,7 +177,7 @@ def run_merge(data, shared, blocks, draft, team, memory, rng, tally, work, plan,
         note_delay(tally, version - seen)
         seen = version + 1
         for j in range(count):
-            blend(blocks, draft, chosen[j], theta)
+            blend(blocks, draft, j, chosen[j], theta)
             disclaim(team, chosen[j])
         fresh = report(team, task, tally, fresh, count)
     fetch_add(team.called, 0, fresh)
@@ -201,15 +201,15 @@ def step(data, blocks, memory, i, atom, gap, work, plan):
 
 
 @jit
-def keep_draft(blocks, draft, team, i, atom, gamma):
+def keep_draft(blocks, draft, team, k, i, atom, gamma):
     """Move block i in the draft only; a list that must grow takes the pool's lock."""
-    begin_draft(blocks, draft, i)
-    if is_full(draft, i):
+    begin_draft(blocks, draft, k, i)
+    if is_draft_full(blocks, draft, k, i):
         acquire(team.pool, 0, team.never, 0)
-        move_draft(blocks, draft, i, atom, gamma)
+        move_draft(blocks, draft, k, i, atom, gamma)
         release(team.pool, 0)
     else:
-        move_draft(blocks, draft, i, atom, gamma)
+        move_draft(blocks, draft, k, i, atom, gamma)
 
 
 @jit
