@@ -97,7 +97,7 @@ def fit(
     In Python: `wolfpack.ChainSSVM(...).fit(X, y)`, `wolfpack.MulticlassSVM(...)` or
     `wolfpack.GroupFusedLasso(...).fit(Y)`; `--engine threads` is `engine=Threads()`.
     Exit code 0: converged; 3: a limit was reached first; 130: interrupted (the model so
-    far is saved all the same).
+    far is still saved).
     """
     options = _given(
         alpha=alpha,
