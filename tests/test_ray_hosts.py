@@ -142,7 +142,7 @@ class Watch:
         return self.rows[-1][1]
 
     def go_on(self, calls=2000):
-        """Wait until so many more oracle calls are made."""
+        """Wait until `calls` more oracle calls are made."""
         goal = self.rows[-1][1] + calls
         self.wait(lambda live, made, gap: made >= goal)
 

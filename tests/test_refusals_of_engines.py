@@ -1,4 +1,4 @@
-"""What the engines cannot do, they say in a sentence, before anything runs."""
+"""What an engine cannot do is refused with a sentence, before anything runs."""
 
 import numpy as np
 import pytest
