@@ -13,7 +13,7 @@ from wolfpack.problems.fused_lasso import constant_prices, dual_norm
 
 NEAR = 2  # rows at most between two steps of a staircase
 NOISE = 200  # further candidates, from which `choose` sees what noise gains
-CALLER = 5  # the stack level, in `_warn`, of the caller of `fit` and its decorator
+CALLER = 5  # stack level of the caller of `fit`; the decorator of `fit` is one of them
 
 
 class StaircaseWarning(UserWarning):

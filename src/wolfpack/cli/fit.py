@@ -26,7 +26,7 @@ HELP = {
     "1 for signals.",
     "tol": "Relative duality gap to stop at. Default: 0.001; signals 0.0001.",
     "step": "line, open-loop, exact (signals, multiclass) or a number.",
-    "engine": "Who runs it: one thread, threads, threads in step, a Ray cluster.",
+    "engine": "What runs it: one thread, threads, threads in step, a Ray cluster.",
     "address": "ray: of a running cluster. Default: start one on this machine.",
     "mode": "threads: how they work together. Default: merge.",
     "workers": "Workers, T. Default: all cores; serial has 1.",

@@ -58,7 +58,7 @@ class Threads(Engine):
     return_probability : float or one a worker
         Play stragglers: a worker reports an answer with this probability.
     line_search : "server" or "workers"
-        In mode "server": who searches. "workers" is the paper's way and unsafe: tau
+        In mode "server": what searches. "workers" is the paper's way and unsafe: tau
         steps that are right one by one overshoot together (on OCR, fold 0, alpha =
         0.01, it diverged with 3 workers in every run). For experiments.
 

@@ -75,8 +75,8 @@ class ChainSSVM(ChainLabelling, DualEstimator):
         holds a few copies of the weights. With more than one, averaging and
         step="open-loop" are refused.
     engine : Serial, Threads, Sync, Delayed, Ray or None
-        It runs the updates; see `wolfpack.solve`. None: `Serial()`, or `Threads` where
-        `n_jobs` asks for more than one. An engine has its own number of workers, so
+        The engine of `wolfpack.solve`. None: `Serial()`, or `Threads` where `n_jobs`
+        asks for more than one thread. An engine has its own number of workers, so
         `n_jobs` must be None beside it.
     random_state : int, RandomState or None
         The same number gives the same bits, with one thread.

@@ -21,7 +21,7 @@ CACHE_LINE, PAGE = 64, 4096  # bytes
 STAGGER = 12 * CACHE_LINE  # five arrays in turn are at least four lines apart
 # Arrays of OWN_PAGES bytes or more are pages of their own: they go back to the system
 # when they are freed, and zeros that are only read take no memory. The C library would
-# keep a hole. Before an array of MANY_PAGES bytes it has to give back what is free.
+# keep a hole. Before an array of MANY_PAGES bytes is made, it gives back free memory.
 OWN_PAGES, MANY_PAGES = 2**20, 2**24
 
 _turn = itertools.count()

@@ -177,8 +177,8 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
 def _gram_kind(data: Chains, size: int) -> type:
     """Return the type of inner products: float32, or a byte where that saves much.
 
-    A byte is exact where all features are 1. Loops are compiled for each type, so where
-    there are few inner products they have the usual one.
+    A byte is exact where all features are 1. Loops are compiled for each type, so few
+    inner products are always float32.
     """
     if data.values.size or size < MANY_GRAM:
         return np.float32

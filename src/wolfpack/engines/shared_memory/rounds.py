@@ -48,7 +48,7 @@ from wolfpack.update.steps import jointly
 # does not sleep: all wait for the last one, so one late wake-up delays them all. Where
 # there are more workers than cores, a worker that waits soon leaves its core to others.
 LONG_WAIT, SHORT_WAIT = 65536, 0
-HELP_EVERY, MANY_SPINS = PATIENCE // 2, 4096  # from look to look: to help; for faults
+HELP_EVERY, MANY_SPINS = PATIENCE // 2, 4096  # between looks for work; for faults
 # Phases are numbered from 1 in a slice; these are their numbers modulo 4.
 MOVE, SOLVE, GATHER = 1, 2, 3
 NONE, FAILED = -1, -2  # in place of the number of a share
