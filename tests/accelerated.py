@@ -170,7 +170,7 @@ def noise_of(problem):
 def assert_fits(problem, state, times=10):
     """Check v = s u + (1 - s) z, or v = u, and that x is feasible.
 
-    `times`: of one rounding, what may have gathered in v since it was computed anew.
+    `times`: how many roundings may have gathered in v since it was computed anew.
     """
     u, _ = image(problem, state)
     v = u

@@ -74,7 +74,7 @@ def test_resume_is_exact(engine, name, sampling, tau, tmp_path):
     assert (last.objective, last.gap) == (whole.objective, whole.gap)
     assert (last.reach, last.n_outer) == (whole.reach, whole.n_outer)
     assert whole.n_outer > 3
-    # A part ends with a gap from the atoms, where the whole run may look lightly.
+    # A part ends with a gap from the atoms; the whole run may look at no atom there.
     scale = problem.scale
     for calls, gap in gaps(whole).items():
         assert calls not in checks or abs(checks[calls] - gap) < 1e-5 * scale

@@ -90,7 +90,7 @@ def test_an_exchange_has_one_winner():
         assert (owners == 1).all()
         assert wins.sum() == owners.size
         expected = np.bincount(winners, minlength=N_THREADS + 1)
-        assert expected.tolist() == [0, *wins.tolist()]  # nobody else wrote there
+        assert expected.tolist() == [0, *wins.tolist()]  # no other write is in there
 
 
 def test_an_exchange_leaves_another_value_alone():

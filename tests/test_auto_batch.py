@@ -1,4 +1,4 @@
-"""`batch_size="auto"`: who adapts it, who asks for advice, who refuses."""
+"""`batch_size="auto"`: which engines adapt it, ask for advice, or refuse it."""
 
 from typing import Any
 

@@ -77,7 +77,7 @@ def test_an_address_is_that_of_a_cluster():
 def test_fit_in_plain_words():
     result = real("fit", "dates", "--tol", "0.01")
     assert result.returncode == 0
-    assert result.stderr == ""  # no progress bar where nobody watches
+    assert result.stderr == ""  # no progress bar where stderr is no terminal
     first, status, certificate, scores = result.stdout.splitlines()
     assert "1000 sequences, 8000 positions, 64 features, 10 labels" in first
     assert status == "CONVERGED: The duality gap is at most tol."

@@ -1,4 +1,4 @@
-"""A crew: threads that start together, and are all back before anybody goes on."""
+"""A crew: threads that start together, and all end before the caller goes on."""
 
 import threading
 import time
@@ -33,7 +33,7 @@ def test_answers_come_in_order():
 def test_they_work_at_the_same_time():
     meeting = threading.Barrier(4)
     with Crew(3) as crew:
-        crew.run(lambda t: meeting.wait(HANG_SECONDS), 4)  # nobody passes alone
+        crew.run(lambda t: meeting.wait(HANG_SECONDS), 4)  # no thread passes alone
 
 
 def test_no_thread_is_left():

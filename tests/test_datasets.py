@@ -199,7 +199,7 @@ def test_dates_train_and_test_share_no_image_whatever_the_seed():
     _, test = datasets.load_dates(n_train=1, n_test=4000, rng=2)
     used = [{row.tobytes() for row in np.concatenate(p.X)} for p in (train, test)]
     assert not used[0] & used[1]
-    # So many digits show every image: 70 % and 30 % of 1797.
+    # There are enough digits that every image is shown: 70 % and 30 % of 1797.
     assert len(used[0]) == 1258
     assert len(used[1]) == 539
 

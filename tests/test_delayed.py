@@ -70,8 +70,8 @@ def advance(run, updates=1):
 def late_update(case, run, past, k, messages, rule):
     """Update k of the reference; return the new x, and the delays that were used.
 
-    After a line search two corners may be equally good: which one the loop took is read
-    from its inbox, that it is a good one for the iterate of so long ago is checked.
+    After a line search two corners may be equally good. Which one the loop took is read
+    from its inbox, and that it is a best one for the old iterate is checked.
     """
     x, tau, inbox = past[k], run.options.batch_size, run.session.inbox
     used = [(i, late) for i, late in messages if 2 * late <= k]
@@ -321,7 +321,7 @@ def test_too_long_a_memory_is_refused_in_a_sentence(lasso, monkeypatch):
             lasso.problem, engine=Delayed(pareto(20)), step="open-loop", tol=0,
             max_epochs=10**5,
         )  # fmt: skip
-    # A delay that has an end never comes there.
+    # A delay with a maximum never needs that much memory.
     short = solve(
         lasso.problem, engine=Delayed(9), step="open-loop", tol=0, max_epochs=4000
     )

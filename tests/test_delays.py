@@ -193,7 +193,7 @@ def test_delays_that_make_no_sense(make, sentence):
         ({"oracle_seconds": (1, 2, 3)}, r"one number or two, not \(1, 2, 3\)"),
         ({"oracle_seconds": "fast"}, "oracle_seconds must be a number.*'fast'"),
         ({"speed": 0.0}, "speed must be positive and finite, not 0.0"),
-        ({"speed": "fast"}, "speed must be a number or some, not 'fast'"),
+        ({"speed": "fast"}, "speed must be a number or a list of numbers, not 'fast'"),
         ({"speed": [1, 1, 1]}, r"speed must be one number, or 2 of them.*\(3,\)"),
         ({"speed": [[1, 1]]}, r"speed must be one number, or 2 of them.*\(1, 2\)"),
         ({"return_probability": 0}, r"return_probability must lie in \(0, 1\], not 0"),

@@ -163,7 +163,7 @@ def test_a_session_is_called_in_order(problem):
 def test_a_session_is_closed_whatever_raises(problem, name, error):
     engine = Noting(name, error)
     wanted = type(error)
-    if name == "advance" and wanted is OSError:  # a function of the problem, it thinks
+    if name == "advance" and wanted is OSError:  # it is blamed on the problem
         wanted = OracleError
     with pytest.raises(wanted):
         solve(problem, engine=engine, tol=0, max_epochs=2, rng=0)

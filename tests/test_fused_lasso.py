@@ -99,7 +99,7 @@ def test_optima_of_another_solver_are_bracketed(given, alpha, best, request):
     result = wolfpack.solve(problem, tol=tol, **how)
     assert result.converged
     assert result.gap <= 1e-6 * best
-    slack = 1e-7 * best  # the optimum is known to so many digits
+    slack = 1e-7 * best  # the optimum is known to seven digits
     assert -result.objective <= best + slack
     assert -result.lower_bound >= best - slack
     check_solution(result, Y, alpha)

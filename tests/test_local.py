@@ -73,13 +73,13 @@ def test_locks_are_kept_once_and_in_order(locks):
 
 
 class Watched(NamedTuple):
-    """Who reads which row, how often two workers met, and how often blocks came."""
+    """Which worker reads which row, how often two met, and how often blocks came."""
 
     radius: float
     inside: np.ndarray
     meetings: np.ndarray
     calls: np.ndarray
-    fault: np.ndarray  # the block whose oracle raises, after so many calls
+    fault: np.ndarray  # the block whose oracle raises, and after how many calls
     roots: np.ndarray  # of the weights, for the functions of the problem
 
 

@@ -163,7 +163,7 @@ def test_the_tree_is_the_best_of_all_trees():
         assert parent in known
         assert child not in known
         known.add(child)
-    Y[:, 1] = 0  # which tells nothing of the others, and is joined all the same
+    Y[:, 1] = 0  # it tells nothing of the others, but the tree must join it, too
     assert len(spanning_tree(Y, np.full(200, 1 / 200))) == 3
 
 

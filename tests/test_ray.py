@@ -281,12 +281,12 @@ def test_a_block_that_fails_on_a_worker_is_named(pack, tmp_path, kind, sentence)
 
 
 def test_an_address_where_nobody_is():
-    with pytest.raises(ConnectionError, match=r"nobody answers at 127\.0\.0\.1:1 "):
+    with pytest.raises(ConnectionError, match=r"no process answers at 127\.0\.0\.1:1 "):
         connect.connect(ray, "127.0.0.1:1", None)
     for address in ("nowhere", "", ":6379", "here:", "10.0.0.1:99999", "10.0.0.1:²"):
         with pytest.raises(ValueError, match=r"must be like '10\.0\.0\.1:6379', not"):
             connect.connect(ray, address, None)
-    with pytest.raises(ConnectionError, match="nobody answers at"):
+    with pytest.raises(ConnectionError, match="no process answers at"):
         connect.connect(ray, "a" * 70 + ".example:6379", None)
 
 

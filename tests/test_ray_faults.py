@@ -1,4 +1,4 @@
-"""The cluster goes on whoever is killed, and leaves nobody behind."""
+"""The cluster goes on whichever process is killed, and leaves no process behind."""
 
 import logging
 import os

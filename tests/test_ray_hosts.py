@@ -142,7 +142,7 @@ class Watch:
         return self.rows[-1][1]
 
     def go_on(self, calls=2000):
-        """Wait until so many more oracle calls are made."""
+        """Wait until `calls` more oracle calls are made."""
         goal = self.rows[-1][1] + calls
         self.wait(lambda live, made, gap: made >= goal)
 
@@ -193,7 +193,7 @@ def test_an_open_cluster_of_two_hosts_is_refused(tmp_path):
         assert watch.process.wait(HANG_SECONDS) != 0
         time.sleep(0.5)
         text = "\n".join(watch.lines)
-        assert "this Ray cluster has 2 hosts and lets everybody in" in text
+        assert "this Ray cluster has 2 hosts and asks for no token" in text
         assert "export RAY_AUTH_MODE=token" in text
         assert "export RAY_AUTH_TOKEN_PATH=" in text
     finally:

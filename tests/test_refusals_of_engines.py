@@ -1,4 +1,4 @@
-"""What the engines cannot do, they say in a sentence, before anything runs."""
+"""What an engine cannot do is refused with a sentence, before anything runs."""
 
 import numpy as np
 import pytest
@@ -70,8 +70,8 @@ def test_modes_that_do_not_exist(options, sentence):
             {"sampling": "permutation"},
             "draws uniformly.*not 'permutation'.*mode='merge'",
         ),
-        ({}, {"averaging": True}, "averaging needs.*mode='merge' has nobody.*Sync"),
-        ({"mode": "lock-free"}, {"averaging": True}, "mode='lock-free' has nobody"),
+        ({}, {"averaging": True}, "averaging needs.*mode='merge' has none.*Sync"),
+        ({"mode": "lock-free"}, {"averaging": True}, "mode='lock-free' has none"),
         ({}, {"step": "open-loop"}, "mode='merge' searches.*use step='line'"),
         (
             {"mode": "server", "line_search": "workers"},

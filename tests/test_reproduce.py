@@ -117,7 +117,7 @@ def fast(tmp_path_factory):
 @pytest.mark.slow
 def test_all_of_it_runs_in_minutes(fast):
     out, done = fast
-    assert done.stderr == ""  # no bar where nobody watches, and no warning
+    assert done.stderr == ""  # no bar where stderr is no terminal, and no warning
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines[:-1]] == NAMES
     assert lines[-1] == f"Report: {out / 'report.html'}"

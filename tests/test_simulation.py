@@ -24,7 +24,7 @@ def problem():
 
 
 def simulate(problem, workers, epochs=40, tau=None, **how):
-    """A run without checks that ends after so many passes."""
+    """A run without checks that ends after `epochs` passes."""
     how = {"tol": 0, "check_every": 1e9, "rng": 0, "step": "open-loop", **how}
     engine = Delayed(workers=workers)
     return solve(problem, engine=engine, batch_size=tau, max_epochs=epochs, **how)
@@ -194,7 +194,7 @@ def test_event_by_event(kind, name, tau):
 
 @pytest.mark.parametrize("T", [1, 4, 25])
 def test_time_per_pass_of_a_free_server(problem, T):
-    """n oracle / T: workers wait for nobody."""
+    """n oracle / T: no worker waits."""
     result = simulate(problem, Workers(T, oracle_seconds=2e-3))
     expected = problem.n_blocks * 2e-3 / T
     assert result.simulated.seconds / result.epochs == pytest.approx(expected, rel=0.01)

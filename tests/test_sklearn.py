@@ -43,7 +43,7 @@ def make(**params):
 
 
 def fit_for(passes, data, model=None, **params):
-    """Fit for so many passes, which warns."""
+    """Fit for `passes` passes, which warns."""
     model = model or make(tol=0, max_iter=passes, **params)
     with pytest.warns(ConvergenceWarning):
         return model.set_params(tol=0, max_iter=passes).fit(*data)

@@ -1,4 +1,4 @@
-"""`Sync`: rounds that everybody waits for, and so the same bits each time."""
+"""`Sync`: rounds in which all workers wait for each other; the same bits each time."""
 
 import numpy as np
 import pytest

@@ -55,7 +55,7 @@ def test_the_histogram_counts_every_update(problem, mode, T):
     else:
         assert len(counts) == 256
     assert 0 <= delay.mean <= delay.maximum
-    if T == 1 and mode != "server":  # nobody else to wait for
+    if T == 1 and mode != "server":  # there is no other worker
         assert delay.maximum == result.n_dropped == result.n_collisions == 0
 
 
@@ -128,7 +128,7 @@ def test_collisions_follow_proposition_1(problem, tau):
 
 
 def test_updates_older_than_half_of_all_are_dropped(problem, monkeypatch):
-    """One call lasts for as long as the other worker takes for so many."""
+    """One call lasts for as long as `calls` of them take the other worker."""
     monkeypatch.setattr("wolfpack.run.schedule.LEAST_CALLS", 10**7)  # a single slice
     how = {"engine": Threads(2, mode="server"), "batch_size": 1, "tol": 0}
     how |= {"check_every": 1e9, "rng": 0}
@@ -228,7 +228,7 @@ def test_a_hard_oracle_leads_to_the_same_optimum(problem, bounds, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("chance", [0.25, (0.5, 0.1)])  # whoever gets a core
+@pytest.mark.parametrize("chance", [0.25, (0.5, 0.1)])  # of all, or of each worker
 def test_lost_answers_are_counted(problem, bounds, mode, chance):
     engine = Threads(2, mode=mode, return_probability=chance)
     result = solve(problem, engine=engine, tol=0, max_epochs=300, rng=0)

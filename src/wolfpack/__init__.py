@@ -92,7 +92,8 @@ __all__ = [
 ]
 
 
-# Where names are found that need scikit-learn or matplotlib: only who asks waits.
+# The modules of names that need scikit-learn or matplotlib. They are imported when such
+# a name is first used, because both take long to import.
 _LAZY = {
     "ChainSSVM": "estimators.structured",
     "GroupFusedLasso": "estimators.signals",
@@ -107,7 +108,7 @@ _LAZY = {
 
 
 def __getattr__(name: str):
-    """Import what is not needed to solve a problem when it is asked for."""
+    """Import a name that `solve` does not need, when it is first used."""
     if name in ("models", "plotting"):
         return importlib.import_module(f"wolfpack.{name}")
     if name in _LAZY:

@@ -96,8 +96,8 @@ def from_blocks(
     given = [gradient] if value is None else [gradient, value]
     native = all(is_compiled(function) for function in given)
     if not native:
-        # A compiled function keeps the globals that it saw when it was compiled; plain
-        # Python loops must call it with those of now.
+        # A compiled function keeps the globals that it saw when it was compiled, and
+        # they may have changed since. So plain Python loops call a fresh copy.
         gradient, value = fresh(gradient), fresh(value)
     return Problem(
         data=Blocks(set.params, tuple(args)),

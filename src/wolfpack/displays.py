@@ -51,7 +51,7 @@ class TransitionDisplay:
         return cls(model.transitions_, model.classes_.tolist())
 
     def plot(self, ax: "Axes | None" = None) -> "TransitionDisplay":
-        """Draw a square a pair of labels: red for likely, blue for unlikely ones."""
+        """Draw a square for each pair of labels: red where likely, blue where not."""
         size = max(4.0, 0.28 * len(self.labels) + 2.0)
         self.ax_ = ax = _new_axes(size, size) if ax is None else ax
         self.figure_ = ax.figure  # pyright: ignore[reportAttributeAccessIssue]
@@ -102,8 +102,9 @@ class TopFeaturesDisplay:
     ) -> "TopFeaturesDisplay":
         """Return the display of a fitted model.
 
-        `names` are those of the columns; a pipeline knows them. `labels` are all, and
-        `n` is the number of features a label, half of them for it and half against it.
+        `names` are the names of the columns, which a pipeline knows. `labels` are those
+        to show, by default all. `n` features are shown for each label: half of them
+        speak for it, half against it.
         """
         model, known = _unwrap(estimator)
         names = known if names is None else names
@@ -116,7 +117,7 @@ class TopFeaturesDisplay:
         return cls(features)
 
     def plot(self, ax: "Axes | Sequence[Axes] | None" = None) -> "TopFeaturesDisplay":
-        """Draw a bar a feature; `ax` holds as many axes as there are labels."""
+        """Draw a bar for each feature; `ax` holds as many axes as there are labels."""
         if ax is None:
             rows = max(len(one) for one in self.features.values())
             height = 0.22 * rows + 0.8

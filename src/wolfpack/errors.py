@@ -6,8 +6,8 @@ from wolfpack.state import State
 class OracleError(RuntimeError):
     """A problem's function failed during a run.
 
-    `block` is where (-1: unknown); `state` is the iterate up to there, which
-    `solve(start=error.state)` goes on from and `error.state.save(path)` keeps.
+    `block` is the block on which it failed (-1: unknown); `state` is the iterate up to
+    there, which `solve(start=error.state)` goes on from and `error.state.save` keeps.
 
     Examples
     --------

@@ -106,9 +106,9 @@ def plot_speedup(
     advice: "Advice",
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw how many single updates one of tau blocks is worth: in theory, measured.
+    """Draw how many updates of one block an update of tau blocks is worth.
 
-    `predicted` is that of `theory.predicted_speedup`; the rest comes from `advice`.
+    `predicted` comes from `theory.predicted_speedup`, what was measured from `advice`.
     """
     ax = ax or new_axes()
     sizes = np.asarray(batch_sizes)

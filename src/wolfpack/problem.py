@@ -184,7 +184,7 @@ class Problem:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is one of wolfpack's, and no changed copy (`made_by`)."""
+        """Whether wolfpack made this problem, and it is no changed copy of one."""
         return self.trusted and hasattr(self, "_recipe")
 
     def __reduce__(self) -> Any:

@@ -53,11 +53,11 @@ def solve(
         How to run it: `Serial`, `Threads`, `Sync`, `Delayed`, `Ray`, or one of your own
         (`wolfpack.engines.base`). Default: `Serial()`; `Threads()` uses all cores.
     batch_size : int, "auto" or None
-        Blocks per update, tau in the paper: 1 is BCFW, n batch Frank-Wolfe. Both "auto"
-        and None adapt it to what is measured where `Threads` merge, and are 1 with
-        `Serial`, where a joint step gains nothing, and mostly with `Ray`. Elsewhere
-        None is a block a worker, and "auto" makes a short pilot run first:
-        `suggest_batch_size`.
+        Blocks per update, tau in the paper: 1 is BCFW, n batch Frank-Wolfe. Where
+        `Threads` merge, "auto" and None adapt it to measurements during the run. With
+        `Serial`, where a joint step gains nothing, and mostly with `Ray`, both are 1.
+        Elsewhere None is one block per worker, and "auto" makes a short pilot run
+        first: `suggest_batch_size`.
     step : "line", "open-loop", "exact" or a number
         gamma in the paper: an exact line search (jointly over the batch), the paper's
         2 n tau / (tau^2 k + 2 n) clipped to 1, a line search towards the minimiser of
@@ -95,8 +95,8 @@ def solve(
         Where to go on from: `result.state`, or `State.load(path)`.
     rng : numpy Generator or int, optional
         The source of randomness. The same seed gives the same bits with `Serial`,
-        `Sync` and `Delayed`, and not with `Threads` and `Ray`, whose workers meet by
-        chance.
+        `Sync` and `Delayed`, and not with `Threads` and `Ray`, whose workers run in no
+        fixed order.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def solve(
         raise TypeError(f"engine must be an engine like Serial(), not {engine!r}.")
     check_scale(problem)
     engine = Serial() if engine is None else engine
-    # Of plain Python functions hardly anything is compiled, in less than a second.
+    # With plain Python functions little is compiled, in less than a second: be silent.
     with compiling(_describe(problem), silent=not problem.kernels().compiled):
         spent = 0.0 if problem.trusted else _check(problem)
         if isinstance(batch_size, str) and batch_size == "auto":

@@ -177,7 +177,7 @@ class State:
             state._settle(problem)
         if options.accelerate and outer is None:
             state.outer = Outer.begin(state.shared)
-        elif outer is not None and not options.accelerate:  # v was not v0 + A x
+        elif outer is not None and not options.accelerate:  # its v is not v0 + A x
             state.shared[...] = _image(problem, blocks)
             state.forget_gaps()
         return state
@@ -198,7 +198,7 @@ class State:
     def _settle(self, problem: Problem) -> None:
         """Rebuild v where it does not fit x.
 
-        It changes no certificate, but a wrong v would mislead the next steps.
+        A wrong v would not spoil a certificate, but mislead the next steps.
         """
         exact, norm = _image(problem, self.blocks), np.linalg.norm
         _refuse_overflow(problem, exact)
@@ -231,7 +231,7 @@ class State:
         return _state_file.to_arrays(self)
 
     def __setstate__(self, arrays: dict[str, Any]) -> None:
-        """Take what `__getstate__` returned, with the distrust that files meet."""
+        """Take what `__getstate__` returned, and check it as if it came from a file."""
         self.__init__(**_state_file.from_arrays(arrays), from_file=True)
 
     def save(self, path: str | os.PathLike) -> Path:

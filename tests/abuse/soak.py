@@ -113,7 +113,7 @@ class Soak:
         return self.children[place]
 
     def _wait_for(self, child):
-        """Wait until nobody below a child that died is left."""
+        """Wait until no process below a child that died is left."""
         processes, _ = child.end()
         self.tally.leave("processes", [p for p in processes if "exit code" not in p])
 

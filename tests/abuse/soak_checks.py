@@ -15,7 +15,7 @@ class Broken(AssertionError):
 
 
 class Left(Broken):
-    """Somebody who is still there."""
+    """A thread, process or file of a run is still there."""
 
     kind = "leftover process"
 

@@ -49,7 +49,7 @@ def test_alone_a_solve_returns_what_it_has(problem):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.parametrize("tol", [0, 1e9])  # stopped early; at its goal all the same
+@pytest.mark.parametrize("tol", [0, 1e9])  # it stops early; it has reached its goal
 def test_a_measured_solve_raises(problem, tol):
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), AllOrNothing():

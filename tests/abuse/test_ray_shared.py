@@ -105,7 +105,7 @@ def test_another_address_while_a_run_is_in_a_cluster(played):
 
 def test_a_ray_that_does_not_start_is_no_lease(played, monkeypatch):
     def fail(ray, address, count):
-        raise ConnectionError("nobody answers")
+        raise ConnectionError("no process answers")
 
     with monkeypatch.context() as patch:
         patch.setattr(connect, "connect", fail)
@@ -261,4 +261,4 @@ ray.shutdown()
 def test_an_open_cluster_is_refused_whatever_this_process_says():
     done = subprocess.run([sys.executable, "-c", OPEN], capture_output=True, text=True,
                           timeout=HANG_SECONDS)  # fmt: skip
-    assert "has 2 hosts and lets everybody in" in done.stdout, done.stderr
+    assert "has 2 hosts and asks for no token" in done.stdout, done.stderr

@@ -371,7 +371,7 @@ def test_a_saved_file_has_the_usual_permissions(tmp_path):
 
 
 def test_parts_of_the_dead_are_removed(tmp_path):
-    """At once where the process is gone, an hour later where nobody can tell."""
+    """At once where the process is gone, an hour later where that cannot be told."""
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     here, there = _files._MACHINE, "0" * 8

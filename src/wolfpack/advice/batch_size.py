@@ -58,7 +58,7 @@ class Advice:
     merge_seconds : float
         One joint update, or merge: what tau blocks share. NaN where it plays no part.
     batch_sizes : array of int
-        The tau that were looked at.
+        The tau that were tried.
     coupling : array
         What a joint update of each tau is worth, in single ones, over tau: 1 where
         blocks do not interfere, 1 / tau where all are alike.
@@ -107,7 +107,7 @@ def suggest_batch_size(
     The predicted time to a given gap is (a + b / tau) / coupling(tau): a step of one
     block, its share of an exchange of v, and how much of the progress of single updates
     a joint one keeps. All three are measured, the coupling at the start of the run; see
-    the module. Steps are searched along, as with `step="line"`.
+    the module. Steps are found by line search, as with `step="line"`.
 
     Parameters
     ----------
@@ -116,11 +116,11 @@ def suggest_batch_size(
     n_workers : int, optional
         T in the paper. Default: that of `engine`; all cores, if there is none.
     engine : Threads, Sync or Serial, optional
-        Who will run it. Default: `Threads(n_workers)`.
+        The engine that will run it. Default: `Threads(n_workers)`.
     seconds : float
         About how long the pilot may take. Compiling, once, comes on top.
     rng : numpy Generator or int, optional
-        Decides which blocks are tried. Times differ from call to call all the same.
+        Decides which blocks are tried. Measured times still differ from call to call.
 
     Returns
     -------

@@ -20,7 +20,7 @@ COLOURS = (BLUE, ORANGE, GREEN, RED, "#CC79A7", "#56B4E9")
 class ChangePointsDisplay:
     """A signal, the means of its segments and its change points.
 
-    Up to 6 columns are drawn as lines; more of them as a heat map, a column a row.
+    Up to 6 columns are drawn as lines; more of them as a heat map with a row for each.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ Annotations = Points | Sequence[Points] | Mapping[Any, Points]
 
 
 def covering(true: Annotations, predicted: Points, n: int) -> float:
-    """Return how well the predicted segments cover the true ones, out of 0 to 1.
+    """Return how well the predicted segments cover the true ones, from 0 to 1.
 
     Each true segment counts with its length, and with its overlap (intersection over
     union) with the predicted segment that fits it best. Against several annotators it
@@ -102,7 +102,7 @@ def _cover(true: np.ndarray, guess: np.ndarray) -> float:
     first, last = true[:-1, np.newaxis], true[1:, np.newaxis]
     shared = np.minimum(last, guess[1:]) - np.maximum(first, guess[:-1])
     union = np.maximum(last, guess[1:]) - np.minimum(first, guess[:-1])
-    overlap = np.maximum(shared, 0) / union  # where they meet, this is the union
+    overlap = np.maximum(shared, 0) / union  # segments that do not overlap count 0
     return float(np.diff(true) @ overlap.max(axis=1) / true[-1])
 
 

@@ -6,17 +6,17 @@ With Gaussian noise of unknown variance, k points leave the costs C_k and
 
 One more point has d new means and a place out of n, so the Bayesian information
 criterion asks for a gain of log(n) (d / 2 + 1) in L. That is right where noise is
-independent from row to row. Real noise drifts, and each point more gains as much,
-without an end. So the gains of the points that were not chosen are looked at, as in the
-slope heuristic (Birgé and Massart 2007): a chosen point must gain twice as much as the
-usual one among them.
+independent from row to row. Real noise drifts, and then every further point gains that
+much. So a chosen point is compared with the points that were not chosen, as in the
+slope heuristic (Birgé and Massart 2007): it must gain twice as much as the usual one
+among them.
 """
 
 import numpy as np
 
 from wolfpack.change_points.pruning import MAX_CANDIDATES
 
-WINDOW = 10  # at least twice so many gains of points that were not chosen are noise
+WINDOW = 10  # what noise gains is the median of 2 * WINDOW gains, or of more
 
 
 def choose(costs: np.ndarray, n: int, d: int) -> int:
@@ -78,8 +78,8 @@ def enough_candidates(n: int, number: int | None) -> int:
     """Return how many candidates to have before the best of them are chosen.
 
     With 8 times as many candidates as points the chosen ones are, up to a few rows, the
-    best of all. Where the number is unknown (None), half of the rows are candidates:
-    what noise gains shows only where noise has candidates too.
+    best of all. Where the number is unknown (None), half of the rows are candidates,
+    because what noise gains can be seen only from candidates that are noise.
 
     Examples
     --------

@@ -125,7 +125,7 @@ def find_alpha(
 ) -> float:
     """Return an alpha with at least `n_points` change points, and not far more.
 
-    It is alpha_max halved until there are so many, or until alpha is tiny.
+    It is alpha_max, halved until there are enough points, or until alpha is tiny.
     """
     walk = _Walk(Y, q, weights, 1e-4)
     alpha = walk.alpha_max
@@ -151,7 +151,7 @@ class _Walk:
         self.parts: list[Segments] = make_parts(self.problem)
 
     def halves(self) -> Iterator[float]:
-        """Yield alpha_max / 2, and so on."""
+        """Yield alpha_max / 2, alpha_max / 4, and so on, until they are tiny."""
         alpha = FINER * self.alpha_max
         while alpha > SMALLEST * self.alpha_max:
             yield alpha

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-MAX_CANDIDATES = 1000  # c has 8 m^2 bytes, and a number of points takes a millisecond
+MAX_CANDIDATES = 1000  # c has 8 m^2 bytes; each number of points takes a millisecond
 
 
 class Pruned(NamedTuple):
@@ -98,8 +98,8 @@ def thin(
 ) -> tuple[np.ndarray, int]:
     """Drop the candidates whose removal costs least, until `limit` are left.
 
-    Neighbouring segments are merged, the cheapest pairs first, in passes: each takes an
-    eighth of what is still to go, or a quarter, and never both ends of a segment.
+    Neighbouring segments are merged, the cheapest pairs first, in passes. A pass drops
+    an eighth to a quarter of the excess, and never both ends of a segment.
 
     Parameters
     ----------
@@ -141,8 +141,8 @@ def add_rows(
 ) -> np.ndarray:
     """Add to the candidates the `n_rows` rows that merging from all rows keeps.
 
-    The lasso has few candidates where a signal only drifts. The gain of a point that is
-    noise is then too small to be told from that of a change, by `choose`.
+    The lasso has few candidates where a signal only drifts. With these alone, `choose`
+    sees too little of what noise gains, and cannot tell noise from changes.
 
     Examples
     --------

@@ -12,8 +12,8 @@ from wolfpack.checks.inputs import at_least_one
 from wolfpack.problems.fused_lasso import constant_prices, dual_norm
 
 NEAR = 2  # rows at most between two steps of a staircase
-NOISE = 200  # more candidates, to see what points gain that are noise
-CALLER = 5  # frames above, `fit` was called: its decorator is a frame of its own
+NOISE = 200  # further candidates, from which `choose` sees what noise gains
+CALLER = 5  # stack level of the caller of `fit`; the decorator of `fit` is one of them
 
 
 class StaircaseWarning(UserWarning):
@@ -81,7 +81,7 @@ def weighted_rows(
 
 
 def check_number(number: Any, n: int) -> int | str | None:
-    """Return `n_change_points`, if a signal of n rows can have so many."""
+    """Return `n_change_points`, if a signal of n rows can have that many."""
     if number is None or (isinstance(number, str) and number == "auto"):
         return number
     whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
@@ -111,7 +111,7 @@ def prune(
             "were chosen; a larger alpha has fewer."
         )
     if isinstance(number, str):
-        if alpha is None:  # what noise gains shows only where noise has candidates
+        if alpha is None:  # what noise gains is seen from candidates that are noise
             kept = add_rows(X, kept, min(NOISE, len(X) // 2), weights=weights)
         return _prune_to_the_elbow(X, kept, weights)
     costs, best = best_segments(X, kept, number, weights=weights)

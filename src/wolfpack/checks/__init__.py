@@ -1,1 +1,1 @@
-"""What is tried before a run: arguments, functions, atoms from files."""
+"""What is checked before a run: arguments, functions, atoms from files."""

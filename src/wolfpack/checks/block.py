@@ -90,9 +90,9 @@ class BlockCheck:
             self.member(point, "minimiser")
 
     def line(self, v: np.ndarray, atom: np.ndarray, point: np.ndarray) -> None:
-        """Hold `add` and `slope` against `score`, here and one step further.
+        """Hold `add` and `slope` against `score`, at v and one step further.
 
-        Where v is 0 at the start a wrong sign in `add` shows only after a step.
+        Where v is 0 at the start, a wrong sign in `add` shows only after a step.
         """
         data, i, rows = self.problem.data, self.i, self.rows()
         out, linear = self.image(atom)
@@ -149,7 +149,7 @@ class BlockCheck:
         for name in ("prepare", "spread"):
             self.functions.setdefault(name, getattr(loops, name))
         work = problem.work()
-        self.call("oracle", data, v, i, atom, work)  # `prepare` may read what it left
+        self.call("oracle", data, v, i, atom, work)  # `prepare` may read its `work`
         found = self.number("prepare", data, v, blocks, i, atom, work)
         self.agree(found, gap, "prepare returned {}, but the scores give {}")
         out = np.zeros_like(v)
@@ -178,7 +178,7 @@ class BlockCheck:
             )
 
     def image(self, atom: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return A_i s and <c_i, s>, after a look at what `add` does."""
+        """Return A_i s and <c_i, s>, after checks of `add`."""
         problem, data, i = self.problem, self.problem.data, self.i
         out, double = np.zeros(problem.shared.shape), np.zeros(problem.shared.shape)
         linear = self.number("add", data, i, atom, 1.0, out)
@@ -235,7 +235,7 @@ class BlockCheck:
     def agree(self, one: float, two: float, sentence: str, size: float = 0.0) -> None:
         """Refuse two numbers that should be the same and are not.
 
-        `size` is that of the parts they are sums of: large parts leave rounding.
+        `size` is that of the terms that were summed: large terms leave rounding errors.
         """
         size += 1e-12 + abs(one) + abs(two)
         if abs(one - two) > self.precise * size + 1e-9:

@@ -12,7 +12,7 @@ LARGEST_FEATURE = 1e15
 
 
 def is_number(value: Any) -> bool:
-    """Return whether this is a real number that a float can hold; NaN is none."""
+    """Return whether this is a real number that a float can hold, and not NaN."""
     if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
         return False
     try:
@@ -36,7 +36,7 @@ def regularisation(alpha: Any) -> float:
 
 
 def refuse_features(values: np.ndarray, name: Callable[[int], str]) -> None:
-    """Raise where features, or sums of their squares, are no numbers of float32.
+    """Raise where features, or sums of their squares, do not fit into float32.
 
     `name(k)` says whose feature the k-th of the values is.
     """

@@ -11,7 +11,7 @@ from wolfpack.problem import Problem
 def point_fault(
     problem: Problem, blocks: Any, from_file: bool, same_problem: bool
 ) -> str:
-    """Say why x may not be started from; empty: it may. A compiled loop would trust it.
+    """Say why a run may not start from x; empty: it may. Compiled loops would trust x.
 
     A file may hold anything, and an atom of another problem may not exist in this one.
     Without a trusted `contains`, the problem's functions try each atom with bounds
@@ -41,7 +41,7 @@ def _try_atoms(problem: Problem, blocks: Any) -> str:
 
 
 def count_blocks(problem: Problem, state: Any) -> int | None:
-    """Return how many first blocks of the problem a state has; None: it has others."""
+    """Return how many of the problem's first blocks a state has; None: they differ."""
     entries = state.blocks.points if state.offsets is None else state.blocks.atoms
     mine = problem.offsets is None, problem.shared.shape, problem.start.dtype
     if mine != (state.offsets is None, state.shared.shape, entries.dtype):

@@ -55,7 +55,7 @@ def _choose_blocks(problem: Problem) -> list[int]:
 
 
 def _start(problem: Problem, functions: dict[str, Callable]) -> np.ndarray:
-    """Return v0 + A x of the start, after a look at every block of it.
+    """Return v0 + A x of the start, after a check of each of its blocks.
 
     A start outside its set would make every bound wrong. `score` is left out: it may
     be as slow as an oracle.
@@ -161,7 +161,7 @@ def _check_rest(problem: Problem) -> None:
     named = (getattr(problem, name) for name in REQUIRED + OPTIONAL)
     if any(map(is_compiled, named)) and _holds_function(problem.data):
         raise ProblemError(
-            "data holds a compiled function, whose changes nothing would see; let the "
+            "data holds a compiled function, whose changes would go unnoticed; let the "
             "problem's functions call it as a global, or from a closure."
         )
 

@@ -1,8 +1,8 @@
 """Try the atoms of a start, or of a state, before compiled loops trust them.
 
 A label, a path or a corner is a number that the functions of a problem use as an index.
-Where it does not exist a compiled loop reads foreign memory. So each atom goes once
-through copies of these functions that are compiled with bounds checking.
+With an index that does not exist, a compiled loop reads foreign memory. So each atom
+goes once through copies of these functions that are compiled with bounds checking.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def with_bounds(functions: dict[str, Callable]) -> dict[str, Callable]:
 
 
 def find_fault(problem: Problem, blocks: Any) -> tuple[int, str] | None:
-    """Return the first block with an atom that does not exist, and what it does.
+    """Return the first block with a wrong atom, and what is wrong; None: all are right.
 
     Compiling the copies takes a second or two.
     """

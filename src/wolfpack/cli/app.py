@@ -31,7 +31,7 @@ HELP = {
     "clear": "Remove them: what is needed is compiled again.",
     "fast": "Small settings: all of it in minutes, to see that it runs.",
     "out": "Where CSV, JSON, pictures and the report go.",
-    "goal": "Relative duality gap that Theorem 1 speaks of. Default: as in `fit`.",
+    "goal": "Relative gap to which Theorem 1 is evaluated. Default: as in `fit`.",
 }
 
 
@@ -109,7 +109,7 @@ def reproduce(
 
     What the folder has already, in the same mode, is drawn and not measured again; so
     a run that was stopped goes on. It ends with report.html, one page with everything
-    inside. Ctrl-C keeps nothing of the experiment that it falls into: exit code 130.
+    inside. Ctrl-C discards the experiment that is being measured: exit code 130.
     In Python: `python experiments/fig1a.py`.
     """
     with plain_errors():

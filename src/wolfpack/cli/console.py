@@ -70,7 +70,7 @@ class Watcher:
         self.as_json = as_json
         self.first_gap = math.nan
         console = Console(stderr=True)
-        # A bar that is seen says the same.
+        # Where the progress bar is shown, it says that loops are compiled.
         silent = quiet or console.is_terminal
         self._compiling = compiling("this problem", silent=silent)
         self.bar = Progress(  # 80 columns are enough

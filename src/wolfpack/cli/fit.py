@@ -26,7 +26,7 @@ HELP = {
     "1 for signals.",
     "tol": "Relative duality gap to stop at. Default: 0.001; signals 0.0001.",
     "step": "line, open-loop, exact (signals, multiclass) or a number.",
-    "engine": "Who runs it: one thread, threads, threads in step, a Ray cluster.",
+    "engine": "What runs it: one thread, threads, threads in step, a Ray cluster.",
     "address": "ray: of a running cluster. Default: start one on this machine.",
     "mode": "threads: how they work together. Default: merge.",
     "workers": "Workers, T. Default: all cores; serial has 1.",
@@ -97,7 +97,7 @@ def fit(
     In Python: `wolfpack.ChainSSVM(...).fit(X, y)`, `wolfpack.MulticlassSVM(...)` or
     `wolfpack.GroupFusedLasso(...).fit(Y)`; `--engine threads` is `engine=Threads()`.
     Exit code 0: converged; 3: a limit was reached first; 130: interrupted (the model so
-    far is saved all the same).
+    far is still saved).
     """
     options = _given(
         alpha=alpha,

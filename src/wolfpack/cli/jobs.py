@@ -30,7 +30,7 @@ class Labelled(NamedTuple):
 def load(
     name: str, folds: list[int] | None, own: dict[str, Any] | None = None
 ) -> "Job":
-    """Return the job for a data set by name, or for a file, for which `own` is."""
+    """Return the job for a data set by name, or for a file, with the options `own`."""
     from wolfpack.cli.signal_job import SignalJob
 
     own = own or {}

@@ -9,7 +9,7 @@ from wolfpack.update.steps import RULES
 
 
 class Engine(StrEnum):
-    """Who runs the updates."""
+    """What runs the updates."""
 
     serial = "serial"
     threads = "threads"

@@ -14,7 +14,7 @@ from wolfpack.files.model_file import with_npz
 from wolfpack.problem import Problem
 from wolfpack.problems.fused_lasso import group_fused_lasso
 
-# Where the user gives none. Engines that visit all rows reach no smaller gap soon.
+# Where the user gives none. Engines that visit all rows take long to a smaller gap.
 DEFAULTS = {"alpha": 1.0, "tol": 1e-4}
 
 

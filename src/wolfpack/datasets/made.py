@@ -225,7 +225,7 @@ def _check_sizes(
 
 
 def check_int(name: str, value: int, least: int, most: int | None = None) -> None:
-    """Refuse what is no whole number from `least` to `most`."""
+    """Refuse a value that is not a whole number from `least` to `most`."""
     if not isinstance(value, Integral) or value < least or (most and value > most):
         bounds = f">= {least}" if most is None else f"from {least} to {most}"
         raise ValueError(f"{name} must be a whole number {bounds}; got {value!r}.")

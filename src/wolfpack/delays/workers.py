@@ -1,4 +1,4 @@
-"""Workers and a server in simulated time: what `Delayed(workers=...)` plays through."""
+"""Workers and a server in simulated time, which `Delayed(workers=...)` simulates."""
 
 import math
 from collections.abc import Sequence
@@ -163,4 +163,6 @@ def _numbers(name: str, value: Any) -> np.ndarray:
     try:
         return np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a number or some, not {value!r}.") from None
+        raise ValueError(
+            f"{name} must be a number or a list of numbers, not {value!r}."
+        ) from None

@@ -30,15 +30,15 @@ from wolfpack.problems.fused_lasso import is_signal, penalty
 from wolfpack.update import segments
 from wolfpack.update.plan import Exit
 
-# The problem of the segments is solved to SHARPER times the part FIRST of the scale,
-# then to SHARPER times that, and so on, and at last to the part INNER of the goal.
+# The problem of the segments is solved to a gap of SHARPER * FIRST times the scale,
+# then to SHARPER times that, and so on, and at last to INNER times the goal.
 FIRST, SHARPER, INNER = 0.03, 0.03, 0.5
 LEAST = 1e-15  # of the scale: a smaller gap is rounding
 EXCESS = 1e-7  # of alpha, by which a price may exceed it
 MOST_TURNS = 30  # of splitting and solving in one round
 AT_ALPHA = 1.0 - 1e-9  # a price of this part of alpha or more may have a jump
 VISITS = 2_000_000  # numbers that block steps touch between two signs of life
-SWEEPS = 20_000  # of all change points at most in one round
+SWEEPS = 20_000  # over all change points at most, for one set of them
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class ActiveSet(Engine):
     reproducible = True
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of threads."""
+        """Refuse a number of threads that makes no sense."""
         n = self.n_workers
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n_workers must be an integer of at least 1, not {n!r}.")
@@ -237,7 +237,7 @@ class Segments:
             if not self._settle(aim, pulse):
                 break
             self._reached = aim
-        self._inner *= INNER  # if this round was not exact enough, the next one is
+        self._inner *= INNER  # the next round, if there is one, must be more exact
         self.primal, self.dual = self.kernels.unfold(
             self.heights, self.roots, self.sums, self.mass, self.bounds, self.prices,
             self.alpha, self.is_round, self.points, self.smooth, self.shared,

@@ -31,11 +31,11 @@ that it is at, so that an error can name it. It may also use
                          `run.certifier.time_oracle`
     run.live_calls       where it writes the calls that `state` does not count yet
     run.pulse()          to be called about every 50 ms where `advance` takes longer;
-                         it calls the user's callback, and is true when it is time to
-                         come back
+                         it calls the user's callback, and returns true when `advance`
+                         must return
     run.is_interrupted   whether Ctrl-C was pressed
-    run.fail(error)      raises `error` when `advance` is back, as no fault of the
-                         problem; what `advance` raises itself is taken for one
+    run.fail(error)      lets the run raise `error` as it is when `advance` has ended;
+                         an error that `advance` raises itself is blamed on the problem
 
 The kernels of `update` take the plan and heed `plan.reach`, s: a step moves v by
 s gamma A d, and its curvature is s times that of a plain step. An engine whose loops

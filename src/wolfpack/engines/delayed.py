@@ -36,7 +36,7 @@ class Delayed(Engine):
     delay : Delays, int, list or Result.delay
         How many updates ago the iterate was read: `poisson(mean)`, `pareto(mean)`,
         `geometric(mean)`, a number, or a histogram, for example one that `Threads`
-        measured. Updates of a delay above k / 2 are dropped; their turn passes.
+        measured. Updates of a delay above k / 2 are dropped, but counted.
     workers : Workers
         Instead of `delay`: how fast workers are, in simulated seconds. The result then
         says how long the run would have taken (`Result.simulated`, and

@@ -104,8 +104,8 @@ def run(
 ):
     """Update until `progress.updates` is `until`; return why it ended.
 
-    `direction` is that of `batch`, or None where one block moves at a time. The type of
-    None is known to Numba, which then compiles the branches of single blocks alone.
+    `direction` is that of `batch`, or None where one block moves at a time. Numba knows
+    the type of None, and then compiles only the branches for single blocks.
     """
     data, shared, blocks = borrow(data), borrow(shared), borrow(blocks)
     average, sampler = borrow(average), borrow(sampler)

@@ -28,13 +28,15 @@ class Sync(Engine):
     oracle_repeats : (int, int)
         Play a hard oracle: solve each subproblem m times, m uniform in this range.
     return_probability : float or one a worker
-        Play stragglers: a worker solves until it reports, with this probability.
+        Play stragglers: a worker reports an answer with this probability, and solves
+        again until it does.
 
     Notes
     -----
     `batch_size` of `solve` is tau, by default T. "auto" is refused: it would depend on
     the clock. The same seed and the same number of workers give the same bits. A worker
-    that waits does what another one has not begun, unless stragglers are played.
+    that waits does the work that another one has not begun, unless stragglers are
+    played.
 
     References
     ----------
@@ -105,7 +107,7 @@ class SyncSession(TeamSession):
         self.now.begun[:] = self.now.ended[:] = 0
 
     def ask_to_stop(self) -> None:
-        """Ask the leader to end the slice; it tells all workers at one meeting."""
+        """Ask the leader to end the slice, which it does for all in the same round."""
         self.team.wish[0] = 1
 
     def run_worker(self, run, t: int, task) -> None:

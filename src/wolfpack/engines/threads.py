@@ -25,12 +25,12 @@ from wolfpack.update.plan import Exit
 from wolfpack.update.steps import CONSTANT, LINE
 
 MODES = ("merge", "server", "lock-free")
-# An automatic batch starts with FIRST_IN_FLIGHT blocks in all, which most problems
-# bear, or with FIRST_SECONDS of oracle calls a worker, if these are fewer blocks: then
-# a merge is already cheap against its oracle calls.
+# An automatic batch starts with FIRST_IN_FLIGHT blocks in all, which suits most
+# problems, or with FIRST_SECONDS of oracle calls a worker, if these are fewer blocks:
+# then a merge is already cheap against its oracle calls.
 FIRST_IN_FLIGHT, FIRST_SECONDS = 48, 5e-5
-# A merge moves v from core to core, LINE_SECONDS a cache line. Where an oracle call
-# takes nearly as long as that takes all workers together, a merge has one block.
+# A merge moves v from core to core, LINE_SECONDS a cache line. Where all workers
+# together need less than MOST_BUSY oracle calls for that, a merge has one block.
 LINE_SECONDS, MOST_BUSY = 1.1e-8, 1.5
 # A v of more bytes is merged by stripes: one lock would be held for too long.
 STRIPED_BYTES = 32_768
@@ -56,9 +56,9 @@ class Threads(Engine):
     oracle_repeats : (int, int)
         Play a hard oracle: solve each subproblem m times, m uniform in this range.
     return_probability : float or one a worker
-        Play stragglers: a worker solves, and reports with this probability.
+        Play stragglers: a worker reports an answer with this probability.
     line_search : "server" or "workers"
-        In mode "server": who searches. "workers" is the paper's way and unsafe: tau
+        In mode "server": what searches. "workers" is the paper's way and unsafe: tau
         steps that are right one by one overshoot together (on OCR, fold 0, alpha =
         0.01, it diverged with 3 workers in every run). For experiments.
 

@@ -1,7 +1,7 @@
 """Callbacks of scikit-learn, which are there from version 1.9 on.
 
-Before, estimators work without them: `fit` makes the same calls, to a context that
-tells nobody.
+With older versions estimators work without them: `fit` makes the same calls, to a
+context that ignores them.
 """
 
 import functools

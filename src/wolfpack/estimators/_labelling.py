@@ -208,7 +208,7 @@ class ChainLabelling:
 
 
 def _refuse_overflow(weights: chain.ChainWeights, data: chain.Chains) -> None:
-    """Refuse scores that are no numbers in float32: any labelling would seem best."""
+    """Refuse scores that overflow float32: any labelling would seem best."""
     largest = float(max(np.abs(part).max() for part in weights))
     sums = np.diff(data.feature_begin)  # of the features of each position
     if data.values.size:

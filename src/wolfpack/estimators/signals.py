@@ -55,7 +55,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         constant. Default: a tenth of that; with `n_change_points` alpha_max, halved
         until there are enough candidates.
     n_change_points : None, int or "auto"
-        None: all of the lasso. A number: the best so many of them, by least squares.
+        None: all of the lasso. A number: that many of them, the best by least squares.
         "auto" chooses the number k with the least L_k + a k log(n) (d / 2 + 1), where
         L_k = n d / 2 log(sum of squares) is minus the log-likelihood: the Bayesian
         information criterion. The factor a is 1, or larger where points that are noise
@@ -186,7 +186,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         self.alpha_ = alpha = self._choose_alpha(X, number, weights)
         problem = group_fused_lasso(X, alpha, q=self.q, weights=weights)
         last = self._last_state()
-        if last is not None:  # prices, and so its change points, go with alpha
+        if last is not None:  # prices scaled with alpha keep the change points
             scale_prices(last.blocks.points, alpha, self.q)
         vars(self).pop("costs_", None)  # of an earlier fit that chose among points
         before = getattr(self, "result_", None)

@@ -34,12 +34,12 @@ class ChainSSVM(ChainLabelling, DualEstimator):
     ----------
     alpha : float or "auto"
         Regularisation, lambda in the paper; C = 1 / (alpha n). Smaller fits closer
-        and takes longer. "auto": 0.01, or 0.001 where X is sparse, as text is. Both
-        are where to begin a search, and not its end.
+        and takes longer. "auto": 0.01, or 0.001 where X is sparse, as text is. Begin a
+        search for the best alpha there.
     normalize : bool or "auto"
-        Whether the loss of a sequence is divided by its length. Then each sequence
-        counts as much as any other, else each position, which is what chunk F1 and
-        accuracy count, and what text needs. "auto": not where X is sparse, as text is.
+        Whether the loss of a sequence is divided by its length. If it is, all sequences
+        count alike; if not, all positions do, which is what chunk F1 and accuracy
+        count, and what text needs. "auto": not where X is sparse, as text is.
         Without it losses are larger, by the length of a sequence.
     loss : array (K, K), optional
         What a position costs, by its right label (row) and the given one (column), both
@@ -75,8 +75,8 @@ class ChainSSVM(ChainLabelling, DualEstimator):
         holds a few copies of the weights. With more than one, averaging and
         step="open-loop" are refused.
     engine : Serial, Threads, Sync, Delayed, Ray or None
-        Who runs the updates; see `wolfpack.solve`. None: `Serial()`, or `Threads` where
-        `n_jobs` asks for more than one. An engine has its own number of workers, so
+        The engine of `wolfpack.solve`. None: `Serial()`, or `Threads` where `n_jobs`
+        asks for more than one thread. An engine has its own number of workers, so
         `n_jobs` must be None beside it.
     random_state : int, RandomState or None
         The same number gives the same bits, with one thread.

@@ -160,7 +160,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         self.__dict__.pop("_known", None)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the dict: the names are there twice."""
+        """Leave out the dict, whose names `_letters` holds too."""
         state: Any = super().__getstate__()
         return {name: state[name] for name in state if name != "_known"}
 
@@ -193,7 +193,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         """Give the rows of all positions to `packer`; return where sequences begin."""
         indices, odd, odd_at = array("i"), array("f"), array("q")
         indptr, begin, joint = array("q", [0]), array("q", [0]), self.separator
-        note, before = indices.append, 0  # this loop is what the time goes into
+        note, before = indices.append, 0  # most of the time is spent in this loop
         for i, sequence in enumerate(_check_sequences(X)):
             note(FIRST)
             for position in sequence:

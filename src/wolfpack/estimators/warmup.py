@@ -9,8 +9,8 @@ def warmup(model: Any, X: Any, y: Any = None, **fit_params: Any) -> None:
     """Compile, or load, all that `model.fit(X, y)` and `predict` will call.
 
     Which loops these are depends on the data too (on the number of labels, on sparse
-    or dense features, on their size) and on the engine or `n_jobs`. So it asks for all
-    of them. A copy of the model is made and stopped before its first update; `model`
+    or dense features, on their size) and on the engine or `n_jobs`, so all of these are
+    needed. A copy of the model is made and stopped before its first update; `model`
     stays as it is. It takes the memory of `fit`, and the time of one check.
 
     Parameters

@@ -1,1 +1,1 @@
-"""Files, and what they hold, met with distrust."""
+"""Files of users and of wolfpack; what they hold is checked before it is used."""

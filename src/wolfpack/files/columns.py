@@ -114,8 +114,8 @@ def read_sentences(path: Path) -> Sentences:
     Lines of CoNLL-2003 that begin a document are left out, and comments of CoNLL-U:
     lines without a tab that begin with #, where others have tabs.
     """
-    # Of all white space only spaces and tabs separate cells, and only \n lines: words
-    # of a text may hold others.
+    # Only spaces and tabs separate cells, and only \n lines, because the words of a
+    # text may hold other white space.
     lines = [line.strip(" \r") for line in open_text(path).split("\n")]
     first = next((line for line in lines if line.strip() and line[0] != "#"), "")
     mark = "\t" if "\t" in first else " "

@@ -15,15 +15,15 @@ from wolfpack.files.table import check_file, open_text
 class SvmlightReader(Reader):
     """Read lines of a class and pairs `column:value`.
 
-    A feature is called by its number in the file. Where numbers begin at 1, column 0 is
-    there all the same, and empty.
+    A feature is called by its number in the file. Where numbers begin at 1, there still
+    is a column 0, which is empty.
     """
 
     kind, chains = "svmlight lines", False
     n_features: int
 
     def learn(self, path: Path) -> Examples:
-        """Read a file to train on; its largest column is the last one of all."""
+        """Read a file to train on; its largest column is the last that counts."""
         found = self._load(path)
         self.n_features = found.X.shape[1]
         return found

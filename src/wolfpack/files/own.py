@@ -1,8 +1,8 @@
-"""What people's own files have in common: examples, and a reader a kind of file.
+"""What people's own files have in common: examples, and a reader for each kind of file.
 
-A reader learns from the file to train on how the features of such files are made,
-their names say, and reads other files of that kind in the same way. A saved model keeps
-it as JSON.
+From the file to train on a reader learns how features are made (their names, for
+example), and it reads other files of that kind in the same way. A saved model keeps it
+as JSON.
 """
 
 from abc import ABC, abstractmethod
@@ -115,7 +115,7 @@ def check_test(
 
 
 def bad(text: str) -> str:
-    """Return a piece of a file that is short enough for a message."""
+    """Return a piece of a file, cut to a length that suits a message."""
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 

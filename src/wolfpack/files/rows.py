@@ -1,7 +1,7 @@
 """Examples in a table: a CSV file, an example a row, its label in one column.
 
 Columns of numbers are brought to mean 0 and deviation 1. A column without any number
-becomes a feature a word.
+becomes one feature for each of its words.
 """
 
 import csv

@@ -194,7 +194,7 @@ def wrong_cell(line: int, name: str, cell: str) -> str:
 
 
 def floats(cells: list) -> np.ndarray | None:
-    """Return cells as numbers, or None where one is none."""
+    """Return cells as numbers, or None where one of them is no number."""
     try:
         return np.array(cells, dtype=np.float64)
     except ValueError:

@@ -68,7 +68,7 @@ class Template:
 
 
 def read_template(name: str, n_columns: int) -> Template:
-    """Return the template "window", or that of a file, for so many columns."""
+    """Return the template "window", or that of a file, for `n_columns` columns."""
     if name == "window":
         return Template(window(n_columns))
     path = Path(name)

@@ -30,7 +30,7 @@ _sleep = types.ExternalFunction(
     "usleep" if _POSIX else "Sleep", types.int32(types.uint32)
 )
 _NAP = NAP_MICROSECONDS if _POSIX else 1
-NAP_SECONDS = 1e-4 if _POSIX else 2e-3  # that a nap really takes, about
+NAP_SECONDS = 1e-4 if _POSIX else 2e-3  # about the time that a nap really takes
 
 
 def _address(context, builder, signature, args):

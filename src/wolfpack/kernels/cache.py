@@ -4,8 +4,8 @@
 
 KEY is a hash of all that the machine code depends on (`specialise`), SIGNATURE one of
 the argument types and the processor. A damaged file is dropped, and its function
-compiled again. Where nothing can be written, each process compiles for itself, and says
-so once. Loops that were not used for a long time are removed.
+compiled again. Where nothing can be written, each process compiles for itself, and
+warns once. Loops that were not used for a long time are removed.
 """
 
 import contextlib
@@ -104,7 +104,7 @@ class LoopCache(_Cache):
 def read(path: Path) -> bytes | None:
     """Return what `write` kept; None if the file is missing or damaged."""
     try:
-        if not path.is_file():  # a pipe would never end
+        if not path.is_file():  # reading a pipe would never end
             return None
         content = path.read_bytes()
     except (OSError, MemoryError):
@@ -220,7 +220,7 @@ def _look(folder: Path) -> Iterator[Kept]:
 
 
 def _prune_once(folder: Path) -> None:
-    """Remove what was not used for long, and the oldest of what is too much."""
+    """Remove loops unused for KEPT_DAYS, and the oldest of those beyond KEPT_BYTES."""
     if folder in _pruned:
         return
     _pruned.add(folder)

@@ -5,9 +5,9 @@ Numba prepares its whole compiler before it loads a function from disk, which ta
 it calls. So their names are kept beside it, and the compiler is prepared only where one
 of them is missing: LLVM ends the process at a name that it does not find.
 
-Numba also keeps what LLVM compiled, so that other functions could inline it, and reads
-that at every start. No function calls a loop, so names alone are kept of it; a call
-would end the process.
+Numba also keeps the code that LLVM compiled, so that other functions can inline it, and
+reads it at every start. No compiled function calls a loop, so a stub of each name is
+kept instead of the code; a call of a stub would end the process.
 """
 
 import re
@@ -28,7 +28,7 @@ def needed_by(library: Any) -> list[str]:
 
 
 def reduce(compiled: Any) -> tuple:
-    """Return the parts of a compiled function, with nothing that could be inlined."""
+    """Return the parts of a compiled function, with stubs for what can be inlined."""
     (name, kind, (code, _)), *parts = compiled._reduce()
     module = compiled.library._get_module_for_linking()
     functions, numbers = _defined(module.functions), _defined(module.global_variables)

@@ -1,4 +1,4 @@
-"""Arrays that start at a cache line, each at another place of its page; their norms.
+"""Arrays that start at a cache line, at different places of their pages; norms.
 
 A vector of 16 floats that straddles two cache lines costs two loads, and two threads
 that write to the two halves of one line take it from each other at each write. Arrays
@@ -19,8 +19,9 @@ import numpy as np
 
 CACHE_LINE, PAGE = 64, 4096  # bytes
 STAGGER = 12 * CACHE_LINE  # five arrays in turn are at least four lines apart
-# Arrays of more bytes are pages of their own: they go back to the system when they are
-# freed, and zeros that are only read take no memory. The C library would keep a hole.
+# Arrays of OWN_PAGES bytes or more are pages of their own: they go back to the system
+# when they are freed, and zeros that are only read take no memory. The C library would
+# keep a hole. Before an array of MANY_PAGES bytes is made, it gives back free memory.
 OWN_PAGES, MANY_PAGES = 2**20, 2**24
 
 _turn = itertools.count()
@@ -49,7 +50,7 @@ def _empty_pages(size: int) -> np.ndarray:
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     try:
         return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.uint8)
-    except (OSError, OverflowError):  # too many, or too large: NumPy says how large
+    except (OSError, OverflowError):  # too many maps, or too large: NumPy will say so
         return np.zeros(size, np.uint8)
 
 
@@ -69,9 +70,10 @@ def copy(array: np.ndarray, dtype: Any = None) -> np.ndarray:
 
 
 def norm_of(array: np.ndarray) -> float:
-    """Return the Euclidean norm, on one thread: those of BLAS wait for each other.
+    """Return the Euclidean norm, computed on one thread.
 
-    Where other processes use the cores, that takes a hundred times as long.
+    The threads of BLAS wait for each other, which takes a hundred times as long where
+    other processes use the cores.
     """
     flat = array.reshape(-1)
     return math.sqrt(np.einsum("i,i", flat, flat, dtype=np.float64))

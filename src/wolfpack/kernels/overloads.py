@@ -35,7 +35,7 @@ def _search(n_functions: int, n_attributes: int) -> tuple[str, ...]:
         own = isinstance(target, types.FunctionType)
         if is_ours(define):
             continue
-        if own and not is_released(target):  # the user's, which is opaque itself
+        if own and not is_released(target):  # of the user's function, itself opaque
             continue
         found.append(f"{define.__qualname__} (an overload)")
     return tuple(found)

@@ -6,8 +6,8 @@ also puts into a copy of the function, in globals and cells of the copy's own, w
 helpers copied the same way. What is hashed is what will be compiled, and no later
 change of a constant, an array or a helper reaches it.
 
-What cannot be hashed by content (a `guvectorize` or `overload` helper, an object) is
-kept as it is, and named in `opaque`: loops that depend on it are not for the disk.
+What cannot be hashed by content (a `guvectorize` or `overload` helper, an object) stays
+as it is, and is named in `opaque`: loops that depend on it are not kept on disk.
 """
 
 import builtins
@@ -25,8 +25,8 @@ from wolfpack.kernels.bytecode import attributes_of, globals_of
 from wolfpack.kernels.fingerprint import Fingerprint
 from wolfpack.kernels.overloads import foreign_overloads, is_ours
 
-# Copies name this module as theirs: Numba imports it when it loads them from disk, and
-# every process can.
+# Copies name this module as their own, because Numba imports a function's module when
+# it loads the function from disk, and every process can import this one.
 HOME = __name__
 # Of an array larger than this, Numba compiles in the address and not the content.
 LARGE_BYTES = 10**6
@@ -113,8 +113,8 @@ class Snapshot:
     def name_copies(self, key: str) -> None:
         """Give every copy a name that no other function has.
 
-        Machine code from disk and of this process is linked by these names. What goes
-        back to Python finds its globals by the name of their module.
+        Machine code from disk and of this process is linked by these names. Code that
+        goes back to Python (`objmode`) finds its globals by the name of their module.
         """
         for number, (original, copy) in enumerate(self._copies):
             copy.__qualname__ = f"{copy.__name__}_{number}_{key}"
@@ -183,7 +183,7 @@ class Snapshot:
         return tuple.__new__(type(value), [self.take(item, where) for item in value])
 
     def _intrinsic(self, value: Any, where: str) -> Any:
-        """Hash what writes machine code, if it is ours; it is never copied."""
+        """Hash an intrinsic of wolfpack or Numba, which is never copied."""
         define = value._defn
         if define.__module__.partition(".")[0] not in ("wolfpack", "numba"):
             return self._keep(value, where)
@@ -192,7 +192,7 @@ class Snapshot:
         return value
 
     def _function(self, function: Any) -> tuple[types.FunctionType, Callable]:
-        """Return an empty copy of a Python function, and what fills it."""
+        """Return an empty copy of a Python function, and a function that fills it."""
         code, name = function.__code__, function.__qualname__
         self._code(code)
         space: dict[str, Any] = {"__builtins__": builtins}
@@ -263,7 +263,7 @@ class Snapshot:
         return copy
 
     def _code(self, code: types.CodeType) -> None:
-        """Hash all of a code object but where it stands and what it is called."""
+        """Hash all of a code object but its place in a file and its name."""
         counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
         names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
         self.digest.text("code", f"{counts} {code.co_flags} {names}")

@@ -32,8 +32,8 @@ def best_set(data, theta, pairs, labels, work):
 def best_in_forest(data, theta, pairs, labels, work):
     """Maximise from the leaves to the roots, then choose from the roots down.
 
-    `gains[k]` is what label k gains, with the best choice of all labels below it. A
-    child gives its parent what the child gains more where the parent is chosen.
+    `gains[k]` is what label k gains, with the best choice of all labels below it. To it
+    each child adds how much more it gains itself if its parent is chosen.
     """
     gains, first, second = work.gains, data.first, data.second
     total = 0.0
@@ -125,7 +125,7 @@ def decode(data, scores, pairs, labels, margins, work):
 
     `scores` are those of the labels. The margin of a label is how much the best set
     with it exceeds the best set without it. To find it, the label is forced to change
-    by a score that outweighs all others. `margins` without columns asks for none.
+    by a score that outweighs all others. If `margins` has no columns, none are found.
     """
     theta, found = work.theta, work.found
     size = 1.0 + 2.0 * np.abs(pairs).sum()

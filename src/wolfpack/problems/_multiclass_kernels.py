@@ -18,7 +18,7 @@ from wolfpack.kernels.simd import fetch, largest, load, maximum, put
 from wolfpack.problems._viterbi import LANES, columns, is_unit, shift, unaries
 
 TOLERANCE = 1e-9  # by which a point may miss the simplex
-SLACK = 1e-9  # an entry this near to 0 is rounded to 0 by the projection only
+SLACK = 1e-9  # an entry this near to 0 is left for the projection to decide on
 
 
 @jit

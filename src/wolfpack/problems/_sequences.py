@@ -1,4 +1,4 @@
-"""Lists of sequences as flat arrays, and a sentence for each that does not fit."""
+"""Lists of sequences as flat arrays; each that does not fit is refused."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -176,8 +176,8 @@ def _find_columns(
 ) -> np.ndarray:
     """Return where the columns of positions are: at their own place, or shared ones.
 
-    Two lists are shared: all columns, and all but "first". A full position has the
-    beginning of the one or, where it is last and not first, the other.
+    Two lists are shared: all columns, and all but "first". A full position uses the
+    beginning of the first list or, where it is last and not first, the second list.
     """
     own = np.where(full, 0, counts)
     shared = np.zeros(len(counts), np.int64)

@@ -39,8 +39,8 @@ def columns(data):
 def is_unit(data):
     """Return whether every feature is 1, so that no values are kept.
 
-    It is no constant of the compiler: half as many loops are compiled without it, and
-    to ask once a position takes no time.
+    It is no constant of the compiler, because then twice as many loops would have to be
+    compiled, and to test it once per position takes no time.
     """
     return data.values.size == 0
 
@@ -115,8 +115,8 @@ def viterbi(data, shared, length, labels, work):
 
     Where each maximum came from is searched for on the way back, along the best path
     only: to keep it for every label would double the work of the forward pass. Other
-    threads may have changed the transitions since then, and no label gives the maximum
-    any more. The label that is best by now is taken instead.
+    threads may have changed the transitions in between, so that no label gives the
+    maximum any more. Then the label that is best now is taken instead.
     """
     theta, best, reached = work.theta, work.best, work.reached
     width, n_labels = columns(data), data.n_labels

@@ -175,9 +175,10 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
 
 
 def _gram_kind(data: Chains, size: int) -> type:
-    """Return the type of inner products: of many features that are 1, a byte each.
+    """Return the type of inner products: float32, or a byte where that saves much.
 
-    Loops are compiled for each type, so few of them have the usual one.
+    A byte is exact where all features are 1. Loops are compiled for each type, so few
+    inner products are always float32.
     """
     if data.values.size or size < MANY_GRAM:
         return np.float32

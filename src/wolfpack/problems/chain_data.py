@@ -79,7 +79,7 @@ def make_work(data: Chains) -> Work:
 
 
 def layout(packed: Positions, n_labels: int) -> Chains:
-    """Choose the width of a vector."""
+    """Return packed sequences as a record; the caller sets labels, shares and costs."""
     lanes = choose_lanes(n_labels)
     width = -(-n_labels // lanes) * lanes
     n_features, n = packed.n_features, len(packed.begin) - 1

@@ -234,7 +234,7 @@ def _refuse_size(how: str, Y: np.ndarray, least: float = 0.0) -> None:
     if not least <= size <= LARGEST and size > 0:
         raise ValueError(
             f"Y {how} up to {size:g}, whose square is out of the range of floats; "
-            "divide Y and alpha by a number like that."
+            "divide Y and alpha by a number of that size."
         )
 
 

@@ -1,4 +1,4 @@
-"""When to make an outer step, and with which reach: found, not asked for.
+"""When to make an outer step, and with which reach: chosen during the run.
 
 The gap of an accelerated run has two parts (`update.outer` has the symbols),
 
@@ -26,15 +26,16 @@ from wolfpack.update.plan import Plan
 from wolfpack.update.sampling import AWAKE
 
 FALL = 0.5  # in 1 - FALL sqrt(s)
-BALANCE = 2.0  # the first part over the second that s is steered to
+BALANCE = 2.0  # the ratio of the first part to the second that s is steered to
 GAIN, MOST_CHANGE = 0.25, 1.5  # of s in one outer step
-LEAST_INNER = 1e-3  # times the second part, the first is as good as 0
+LEAST_INNER = 1e-3  # times the second part: a first part below this counts as this
 LEAST, MOST = 1e-4, 0.9  # values of s
 # Blocks a thread for "auto": fewer give no good estimate, and threads would make many
 # passes between two outer steps; such a run takes milliseconds.
 FEWEST = 250
-# An estimate that is too low has seen some blocks too long ago. Slopes towards
-# minimisers of blocks, which all but rounds go by, are smaller than gaps by any factor.
+# The largest correction of the estimate, which is too low where blocks were last seen
+# long ago. With exact steps, outside rounds, it sums slopes towards the minimisers of
+# blocks, which may be smaller than the gaps by any factor.
 MOST_BIAS, MOST_BIAS_EXACT = 2.0, 1e6
 
 
@@ -107,9 +108,9 @@ def make_step(
 ) -> None:
     """Make an outer step, where the gap is `inner` + `rest`.
 
-    Where block steps have brought the first part to 0, no later one would be smaller,
-    so the next outer step may come when it is next to nothing beside the second. (Where
-    it may come at a tenth of the second, z runs away, and the second with it.)
+    The next outer step waits until the first part has fallen below `inner`, and where
+    `inner` is 0 it could wait for ever. So `inner` counts as LEAST_INNER times the
+    second part at least. (With a tenth of the second part, z and that part run away.)
     """
     reach = next_reach(outer, inner, rest)
     least = LEAST_INNER * rest / float(outer.numbers.bias)

@@ -138,7 +138,8 @@ class Certifier:
     ) -> Certificate | None:
         """Bound f(x) - f* for the x of `state`; None if `stop()` ended the pass.
 
-        `is_last` may make an accelerated run's certificate more exact, and its v too.
+        `is_last`: an accelerated run then computes its gap from the stored atoms, and
+        leaves v as it is.
         """
         begin = time.perf_counter()
         exact, linear = self.rebuild(state)

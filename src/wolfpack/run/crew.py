@@ -45,7 +45,8 @@ class Crew:
         if count == 1 and pulse is None:
             return [task(0)]
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.size + 1, "wolfpack")  # and a server
+            # One thread more than workers, for a server.
+            self._pool = ThreadPoolExecutor(self.size + 1, "wolfpack")
         futures = [self._pool.submit(task, t) for t in range(count)]
         try:
             left = set(futures)

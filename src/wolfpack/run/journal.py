@@ -46,13 +46,14 @@ class Journal:
     def estimate(self, is_working: bool = False) -> float:
         """Return the gap estimated from the block gaps, without oracle calls.
 
-        While the session is working, all threads of the run are busy.
+        While the session is working, all threads of the run are busy, so the excess
+        that was computed last is used.
         """
         outer = self.run.state.outer
         if outer is not None:
             rest = self.run.last_excess if is_working else self.run.excess()
             self._estimate = float(outer.numbers.bias) * self.sum_gaps() + rest
-        elif not self.run.options.plan.exact:  # its steps do not aim at corners
+        elif not self.run.options.plan.exact:  # exact steps see slopes, not gaps
             self._estimate = self.sum_gaps()
         return self._estimate
 

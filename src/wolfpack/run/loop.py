@@ -175,7 +175,7 @@ class Run:
         return self.last_excess
 
     def fail(self, error: BaseException) -> None:
-        """Let the run raise `error`, not as one of the problem, after `advance`."""
+        """Raise `error` after `advance`, without blaming the problem for it."""
         self._raised = error
 
     def pulse(self) -> bool:

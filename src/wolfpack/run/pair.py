@@ -1,6 +1,6 @@
 """The certificate of an accelerated run: P at w = v, and f at x.
 
-Weak duality holds for any pair of them, so one oracle pass at v bounds f* from below,
+Weak duality holds for any w and x, so one oracle pass at v bounds f* from below,
 whether or not v fits x. The pass gives all block gaps too, and u follows from v and z,
 
     gap = sum of the block gaps at v + c/2 |u - v|^2
@@ -25,7 +25,7 @@ from wolfpack.state import State
 
 # v is computed anew from x after this many passes, because rounding gathers in it.
 REBUILD_PASSES = 25
-NEAR = 1.01  # times the goal, a gap is computed from the atoms
+NEAR = 1.01  # a gap of at most NEAR times the goal is computed from the atoms
 # After Ctrl-C the last certificate is made if it takes no longer than this; otherwise
 # the result is that of the one before.
 PATIENCE_SECONDS = 3.0
@@ -78,15 +78,15 @@ class PairCertifier(Certifier):
     def precise(self, shared: np.ndarray) -> np.ndarray:
         """Return v for exact scores: as it is where `score` adds in double precision.
 
-        Those of wolfpack do.
+        The `score` functions of wolfpack do.
         """
         return shared if self.problem.is_ours else super().precise(shared)
 
     def _keep(self, shared: np.ndarray) -> np.ndarray:
         """Return a copy of v, in the same memory each time.
 
-        Other certificates are of a v that stays until the result is made, or until the
-        next certificate, and share its memory.
+        No copy is needed where v stays as it is until the result is made, or until the
+        next certificate: then the certificate holds v itself.
         """
         if self._kept is None:
             self._kept = copy(shared)

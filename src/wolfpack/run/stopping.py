@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # The chance that a block is not drawn in 30 passes is exp(-30), about 1e-13.
 IDLE_PASSES = 30.0
 LATE_PASSES = 1000.0  # the same for accelerated threads and clusters
-NOISE = 4.0  # times the precision of v, relative to the scale, a gap is rounding
+NOISE = 4.0  # a gap below NOISE times the precision of v, times scale, is rounding
 LOOKS = 3  # checks that must agree that an accelerated run is at rest
 
 
@@ -57,9 +57,9 @@ def is_at_rest(
 ) -> bool:
     """Return whether the gap of an accelerated run has long not fallen.
 
-    Its gap may rise for a while. So it must not have fallen by a tenth in as many
-    passes as led there, in no fewer than `passes`, and in several checks. Gaps below
-    `noise` differ by chance.
+    Its gap may rise for a while. So the least gap must not have fallen by a tenth for
+    as many passes as led to it, for at least `passes`, and in several checks. Gaps
+    below `noise` differ by chance.
     """
     least = max(1.1 * min(row.gap for row in trace), noise)
     best = next(k for k, row in enumerate(trace) if row.gap <= least)

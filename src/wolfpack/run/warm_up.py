@@ -45,8 +45,8 @@ def _warn(problem: Problem, kernels) -> None:
         _said_opaque.add(name)
         logger.warning(
             "%s depends on %s, whose content has no fingerprint: its loops are "
-            "compiled for this process only, as it is now. Start Python anew after "
-            "a change.",
+            "compiled for this process only, with the present content. Restart Python "
+            "after a change.",
             name,
             " and ".join(kernels.opaque[:3]),
         )

@@ -116,7 +116,7 @@ def l2_ball(radius: ArrayLike = 1.0) -> Set:
 
 
 def lp_ball(p: float, radius: ArrayLike = 1.0) -> Set:
-    """Return the ball |s|_p <= radius, 1 < p < inf; a power an entry.
+    """Return the ball |s|_p <= radius, 1 < p < inf; an atom costs a power per entry.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def box(low: ArrayLike, high: ArrayLike) -> Set:
 
 
 def nuclear_ball(shape: tuple[int, int], radius: ArrayLike = 1.0) -> Set:
-    """Return the flattened matrices of trace norm <= radius; an SVD an atom.
+    """Return the flattened matrices of trace norm <= radius; an atom costs an SVD.
 
     Examples
     --------

@@ -77,8 +77,8 @@ def example_multiclass(n_blocks: int, n_features: int, alpha: float) -> Constant
     B = 2 / (n^2 lambda), mu <= sqrt(20 log d / d) B, for all pairs of classes with high
     probability. Pairs of the same class are left out, so this is for tau <= K only;
     `multiclass_constants` has them. The example's C_f^tau is 4 times less than
-    Theorem 3's and true all the same: differences of two atoms are no longer than an
-    atom here. Its condition should read d >= tau^2 C log d.
+    Theorem 3's and nevertheless true: here the difference of two atoms is no longer
+    than an atom. Its condition should read d >= tau^2 C log d.
 
     Examples
     --------

@@ -50,10 +50,10 @@ def lay_out(data, blocks, i, atom, scale, direction, linear, n_rows, stamp, work
 
 @jit
 def fused_sum(one, two):
-    """Return one + two, fused with a product that `two` may be.
+    """Return one + two; where `two` is a product, both are fused into one rounding.
 
-    As an expression in its caller it would be fused or not, depending on what the
-    compiler puts between product and sum; the bits must not depend on that.
+    Written in the caller, product and sum would be fused or not, depending on the code
+    that the compiler puts between them. The bits of the result must not depend on that.
     """
     return one + two
 

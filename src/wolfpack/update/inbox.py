@@ -107,7 +107,7 @@ def step_with_messages(
             data, shared, blocks, average, batch, count, n_rows, linear, plan, k, True
         )
     if gamma >= 0.0:
-        # A corner that comes late may lead uphill; no block has a gap below 0.
+        # A late atom may lead uphill, but the gap of a block is never below 0.
         fall = -at_zero / plan.reach
         counts.gap_sum += max(fall, 0.0) if plan.reach < 1.0 else fall
         counts.gaps_seen += count
@@ -143,7 +143,10 @@ def note_delay(tally, delay):
 
 @jit
 def is_too_late(tally, delay, version):
-    """Drop a message older than half of all versions (Theorem 4's condition)."""
+    """Return whether a message is older than half of all versions, and count it.
+
+    Such messages are dropped, as Theorem 4 asks.
+    """
     if delay > version // 2:
         tally.dropped += 1
         return True

@@ -77,7 +77,7 @@ def begin_round(order, cursor, gaps, rng, least):
     due = max(cursor[2], awake)
     if is_over:
         due = awake
-        if least > 1:  # or the remainder that batches leave out would be the same
+        if least > 1:  # else batches would leave out the same remainder each time
             shuffle(order[awake:], rng, n - awake - 1)
     length = min(awake + 1 + int(RESTING * awake), awake + n - due)
     for j in range(awake, length):

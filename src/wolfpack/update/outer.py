@@ -1,8 +1,8 @@
 """The accelerated outer loop around block steps: Catalyst, of Lin, Mairal, Harchaoui.
 
 Where g(v) = c/2 |v|^2, the dual of min f is P(w) = c/2 |w|^2 - c <w, v0> + H(w). An
-outer step minimises P(w) + kappa/2 |w - z|^2 roughly, and then extrapolates z. Block
-steps minimise that sum as they are. With s = c / (c + kappa), called the reach, and
+outer step minimises P(w) + kappa/2 |w - z|^2 roughly, and then extrapolates z. Ordinary
+block steps minimise that sum. With s = c / (c + kappa), called the reach, and
 u = v0 + A x, they ask the oracle at
 
     v = s u + (1 - s) z
@@ -27,7 +27,7 @@ from wolfpack.kernels.simd import fill, load_double, minus, multiply_add, total
 from wolfpack.kernels.specialise import library
 
 FIRST_REACH = 0.2
-LONG = 2**16  # the least numbers of an array for one more thread
+LONG = 2**16  # an array has at least this many numbers for each thread that helps
 LANES = 8  # numbers that are summed side by side
 
 # What the outer loop knows. `inner` is the sum of the block gaps at the last outer
@@ -56,7 +56,7 @@ class Products(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """Where the outer loop stands. A method takes the threads that may help it."""
+    """Where the outer loop stands. `crew` are threads that may help a method."""
 
     anchor: np.ndarray  # z
     last: np.ndarray  # w of the last outer step
@@ -70,7 +70,7 @@ class Outer(NamedTuple):
         return cls(copy(shared), copy(shared), numbers)
 
     def warm_up(self) -> None:
-        """Compile or load all kernels, by calls on nothing."""
+        """Compile or load all kernels, by calls on empty arrays."""
         v, exact = self.anchor[:0], np.zeros(0)
         _over(None, "distance", [v, v])
         _over(None, "extrapolate", [v, v, v], 1.0, 0.0, 1.0)
@@ -129,7 +129,7 @@ class Outer(NamedTuple):
 def _over(crew: Any, name: str, arrays: list[np.ndarray], *numbers: float) -> Any:
     """Call a kernel on whole arrays, by several threads where they are long.
 
-    Returns the sums of what it returns.
+    Returns the sums of what the calls return.
     """
     kernel = getattr(library(sys.modules[__name__]), name)
     flat = [array.reshape(-1) for array in arrays]
@@ -161,7 +161,7 @@ def distance(shared, anchor):
 
 @entry
 def extrapolate(shared, anchor, last, s, beta, reach):
-    """Move z ahead of w = v, and v to where x has it for the next `reach`."""
+    """Extrapolate z from w = v, then set v for the same x and the next `reach`."""
     for k in range(shared.size):
         now, z = np.float64(shared[k]), np.float64(anchor[k])
         u = z + (now - z) / s

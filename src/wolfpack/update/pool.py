@@ -15,7 +15,7 @@ from wolfpack.kernels.specialise import library
 
 ROUNDING = 1e-12  # of a weight
 FIRST_ROOM = 4  # atoms in the list of a new block
-SPARE_LISTS = 16  # longest lists that fit behind the others, a block in flight
+SPARE_LISTS = 16  # free room behind the lists, in longest lists per block in flight
 SPARE = 8  # entries behind the last atom, which may be read eight at a time
 
 # Where the list of a block is.
@@ -89,7 +89,7 @@ def unpack(
 def append(
     arrays: dict[str, Any], start: np.ndarray, offsets: np.ndarray
 ) -> dict[str, Any]:
-    """Add blocks to what `pack` gave: those that `start` has more, at their start."""
+    """Add to what `pack` gave the further blocks of `start`, each at its start."""
     n = len(offsets) - 1 - len(arrays["counts"])
     new = {"counts": np.ones(n, np.int64), "weights": np.ones(n)}
     new["atoms"] = start[offsets[-1 - n] :]
@@ -202,14 +202,14 @@ def _relocate(old, weights, atoms, place, new_weights, new_atoms):
 
 
 def for_worker(blocks: Atoms) -> Atoms:
-    """Return the store as one of several threads may use it."""
+    """Return the store in a form that one of several threads may use."""
     return blocks
 
 
 def make_draft(blocks: Atoms, size: int) -> Draft:
-    """Return what one worker does to the blocks that it holds, up to `size`.
+    """Return memory for the new weights of up to `size` blocks that a worker holds.
 
-    No list is longer than its room, so the weights of all blocks fit. Those not used
-    cost no memory.
+    No list is longer than its room, so the weights of all blocks fit. Memory that is
+    not used costs nothing.
     """
     return Draft(np.zeros(size + 1, np.int64), np.empty_like(blocks.weights))

@@ -42,9 +42,9 @@ class Sampler(NamedTuple):
     """An order of the blocks, the place in it, and, for `gap`, the tree.
 
     The cursor begins with a place in `order`, up to n. Beyond n it is a place in a
-    sweep, n + 1 at its first block, so that neither kind takes the place of the other
-    for its own when a run goes on with another sampling. Its other numbers are those of
-    a round (`order.draw_awake`).
+    sweep, n + 1 at its first block, so that a run which goes on with another sampling
+    does not mistake one for the other. The other numbers of the cursor are those of a
+    round (`order.draw_awake`).
     """
 
     order: np.ndarray
@@ -72,7 +72,7 @@ def number(name: str, rests: bool) -> int:
 
 
 def rebuild(sampler: Sampler, kind: int = GAP) -> None:
-    """Build the tree anew from the gaps, or look for all blocks that are awake."""
+    """Build the tree anew from the gaps, or begin a round of all blocks awake."""
     if kind == AWAKE:
         np.maximum(sampler.gaps, 0.0, out=sampler.gaps)  # < 0 by rounding
         sampler.cursor[1] = 0
@@ -225,7 +225,7 @@ def repair(sampler: Sampler, kind: int) -> Sampler:
         return sampler
     gaps, ends = sampler.gaps, np.arange(len(sampler.tree))
     sums = np.concatenate([[0.0], np.cumsum(gaps)])
-    tree = sums - sums[ends - (ends & -ends)]  # without the floor, which may have risen
+    tree = sums - sums[ends - (ends & -ends)]  # no floor here: it may have risen since
     if np.allclose(sampler.tree, tree, rtol=1e-6, atol=1e-6 * gaps.sum()):
         return sampler
     fresh = sampler._replace(gaps=gaps.copy(), tree=np.zeros_like(sampler.tree))

@@ -23,11 +23,11 @@ import numpy as np
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.compile import entry, jit
 
-STACK = 64  # parts that wait: the shorter half comes first, so log2(n) are enough
+STACK = 64  # parts that wait: the shorter half is split first, so log2(n) are enough
 # Steps go this much further than to the minimiser of a block; below 2 the objective
 # falls with each, and chains of segments settle with a third fewer.
 RELAXED = 1.3
-LOOKS = 64  # times n rows at most are read in one call of `refine`
+LOOKS = 64  # a call of `refine` reads at most LOOKS times n rows
 
 
 @jit

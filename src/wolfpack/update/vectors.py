@@ -45,7 +45,7 @@ def unpack(arrays: dict[str, np.ndarray], offsets: None, batch_size: int) -> Vec
 
 
 def append(arrays: dict[str, Any], start: np.ndarray, offsets: None) -> dict[str, Any]:
-    """Add the blocks that `start` has more, at their start."""
+    """Add the further blocks of `start`, each at its start."""
     points = arrays["points"]
     return {"points": np.concatenate([points, start[len(points) :]])}
 
@@ -70,7 +70,7 @@ def for_worker(blocks: Vectors) -> Vectors:
 
 
 def make_draft(blocks: Vectors, size: int) -> Vectors:
-    """Return what one worker does to the blocks that it holds, up to `size`."""
+    """Return memory for the new points of up to `size` blocks that a worker holds."""
     return create(blocks.points[:size], None, 1)
 
 

@@ -48,9 +48,10 @@ def admits(data, i, atom):
 
 @glue
 def find(data, shared, blocks, i, scratch, work, plan, repeats):
-    """Aim `repeats` times, to play a hard oracle; return the atom, and as `aim`, DONE.
+    """Find an atom; return it, what `aim` returned, and DONE.
 
-    INFEASIBLE where the atom lies outside M_i: as an index it may leave an array.
+    It aims `repeats` times, to play a hard oracle. INFEASIBLE instead of DONE: the atom
+    lies outside M_i, and used as an index it may lead outside an array.
     """
     atom = trim(blocks, i, scratch)
     found = np.nan
@@ -63,9 +64,9 @@ def find(data, shared, blocks, i, scratch, work, plan, repeats):
 def visit(data, shared, blocks, i, scratch, work, plan, repeats):
     """Find an atom, and prepare the step; return the atom, two gaps, and DONE.
 
-    The first gap is the slope towards the atom, which the step needs. The second is
-    what the estimate and the sampler see: in rounds of the blocks awake the gap of the
-    block, which its minimiser found, and else the first.
+    The first gap is the slope towards the atom, which the step needs. The second is for
+    the estimate and the sampler: in rounds of the blocks awake it is the gap of the
+    block, which its minimiser found, otherwise the same as the first.
     """
     atom, found, ended = find(data, shared, blocks, i, scratch, work, plan, repeats)
     if ended != Exit.DONE:

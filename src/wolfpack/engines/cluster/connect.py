@@ -32,7 +32,7 @@ except Exception as error:
     print(str(error) or type(error).__name__)
 """
 OPEN = (
-    "this Ray cluster has {} hosts and lets everybody in; on each, before `ray start`:"
+    "this Ray cluster has {} hosts and asks for no token; on each, before `ray start`:"
     "\n    export RAY_AUTH_MODE=token"
     "\n    export RAY_AUTH_TOKEN_PATH=/path/to/the/same/token"
 )
@@ -121,7 +121,7 @@ def check_certificates() -> None:
     except ssl.SSLError as error:
         raise ValueError(
             f"{CERTIFICATES[0]}, {CERTIFICATES[1]} and {CERTIFICATES[2]} must be PEM "
-            "files of a certificate, its key and who signed it; they are "
+            "files of a certificate, its key and the CA that signed it; they are "
             f"{certificate}, {key} and {ca} ({error})."
         ) from error
 
@@ -197,7 +197,8 @@ def _knock(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=5.0).close()
     except (OSError, UnicodeError) as error:
         raise ConnectionError(
-            f"nobody answers at {address} ({error}); start Ray there: ray start --head"
+            f"no process answers at {address} ({error}); start Ray there: ray start "
+            "--head"
         ) from error
 
 
@@ -240,8 +241,8 @@ def await_answer(ray: Any, call: Any, hurry: Callable[[], bool]) -> Any:
             limit = now
         if now >= limit:
             raise EngineError(
-                f"the server has not answered for {now - begin:.0f} s. Beside busy "
-                "programs Ray's processes come last; start Ray with "
+                f"the server has not answered for {now - begin:.0f} s. Ray's processes "
+                "have a low priority, so busy programs slow them down; start Ray with "
                 "RAY_worker_niceness=0 in its environment to give them their share."
             )
 

@@ -237,8 +237,8 @@ class RaySession(Session):
             wrong = self._ask("begin", run, orders)
         if wrong is not None:
             raise EngineError(
-                f"the server cannot read its checkpoint: {wrong} Is that in a folder "
-                "that all machines share?"
+                f"the server cannot read its checkpoint: {wrong} Is the file in a "
+                "folder that all machines share?"
             )
         status = self._ask("status", run)
         self.known = make_progress()

@@ -25,9 +25,9 @@ LOOK_SECONDS = 0.05  # between two tests for Ctrl-C during a check
 # SHARE_SECONDS at most. A worker gets the next part when it has finished one, so slow
 # workers get fewer.
 SHARES, SHARE_SECONDS = 4, 1.0
-# Both count the seconds without an answer in times of one part. After DOUBT of them,
-# parts that a worker already has are given to idle workers, too; after PATIENCE of them
-# the driver makes the pass itself.
+# Where no answer comes for DOUBT times the time of one part, idle workers also get
+# parts that other workers have; after PATIENCE times that time the driver makes the
+# pass itself.
 DOUBT, PATIENCE = 2.0, 30.0
 
 logger = logging.getLogger("wolfpack")
@@ -101,7 +101,7 @@ class Fleet:
         if self.auto and self._count_cores() > len(self.workers):
             try:
                 connect.refuse_open(self.ray)
-            except OSError as error:  # anyone may have joined this machine
+            except OSError as error:  # a cluster without a token: strangers may join
                 self.auto = False
                 logger.warning("Ray: machines that joined are not used: %s", error)
                 return

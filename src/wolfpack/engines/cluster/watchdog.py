@@ -16,7 +16,7 @@ from typing import Any
 
 
 def start(ray: Any) -> subprocess.Popen | None:
-    """Watch over the Ray that this process started; None where Linux is needed."""
+    """Watch over the Ray that this process started; None where there are no pidfds."""
     agents = _children(_raylet(ray))
     if not agents or not hasattr(os, "pidfd_open"):
         return None

@@ -2,8 +2,8 @@
 
 Delays are drawn in advance, so all atoms that later updates need from a version of v
 are computed while that version is the current one. Only atoms wait; no old version of v
-is kept. An update whose delay exceeds k / 2 is dropped (Theorem 4), and its turn
-passes.
+is kept. An update whose delay exceeds k / 2 is dropped (Theorem 4), but counted: k
+rises, and no other update takes its place.
 """
 
 from typing import NamedTuple

@@ -18,7 +18,7 @@ APART = 8  # words in a cache line
 # because a tree would need a lock.
 CAP = 4.0
 FORGET = 0.02  # the weight of the last gap in the mean of gap sampling
-MOST_DRAWS = 64  # for a block that is awake, before any block will do
+MOST_DRAWS = 64  # tries to find a block that is awake, before any block is taken
 
 
 @jit
@@ -71,9 +71,9 @@ def take_turn(team, task, tally):
 def next_in_sweep(team, task, tally):
     """Return the next block of this worker's sweep.
 
-    A part is swept forward in TURNS stretches, and then back. The turns that its
-    workers take number these stretches, so a worker that helps in the part of a slow
-    one sweeps the stretch after that of the slow one.
+    A part is swept forward in TURNS stretches, and then back. Every turn in a part, by
+    any worker, takes its next stretch, so a worker that helps in the part of a slow one
+    sweeps the stretch after that of the slow one.
     """
     while tally.left <= 0:  # a part of few blocks has empty stretches
         turn = choose_part(team, task, tally) % (2 * TURNS)

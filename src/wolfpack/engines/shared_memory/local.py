@@ -3,10 +3,10 @@
 Where block i reads and writes a few rows of v and no others, a worker locks these rows,
 visits the block and makes its step. No other worker changes the rows meanwhile, so each
 step is exact, f never rises, and a run of many workers is a run of one worker in some
-order. A lock stands for several rows in a row. Workers draw from, or sweep, their own
-ranges of the blocks, so they want the same lock at the ends of the ranges only. Who
-holds the rows of a block holds the block: it needs no flag of its own. A worker alone
-needs no lock, whatever its blocks read and write.
+order. A lock stands for several neighbouring rows. Workers draw from, or sweep, their
+own ranges of the blocks, so they want the same lock at the ends of the ranges only. A
+worker that holds the rows of a block holds the block, which needs no flag of its own. A
+worker alone needs no lock, whatever its blocks read and write.
 """
 
 from typing import NamedTuple
@@ -35,7 +35,7 @@ from wolfpack.update.inbox import note_delay
 from wolfpack.update.plan import Exit
 from wolfpack.update.steps import alone
 
-# Locks of rows, for each worker: few enough to stay in its cache, and so many that two
+# Locks of rows, for each worker: few enough to stay in its cache, and enough that two
 # workers that choose at random seldom want the same one.
 LOCKS = 256
 
@@ -77,7 +77,7 @@ class LocalSession(TeamSession):
             self.lock_parts(min(len(problem.shared), LOCKS * self.n_workers))
 
     def begin(self, run, calls: int) -> None:
-        """Open all locks: a worker whose oracle raised did not."""
+        """Open all locks: a worker whose oracle raised has left its own closed."""
         super().begin(run, calls)
         self.team.locks[:] = 0
 
@@ -143,7 +143,7 @@ def hold(data, team, memory, i, shift, work):
     """Lock the rows that block i touches; return the number of locks, -1 at the end.
 
     Every worker takes its locks in ascending order, so no two wait for each other. The
-    wait ends with the slice: a worker whose oracle raised opens no lock.
+    wait ends with the slice, because a worker whose oracle raised opens no lock.
     """
     if not HAS_ROWS:
         return 0

@@ -11,7 +11,7 @@ A phase begins when all shares of the one before have ended. Sums are taken in a
 order, so the same seed gives the same bits, whichever thread does a share. A worker
 that waits does the shares of workers that have not begun: where other programs use the
 cores, one of two threads has none for most of the time, and a round of 10 microseconds
-would take as many milliseconds. Where stragglers are played, no worker helps another.
+would take 10 milliseconds. Where stragglers are played, no worker helps another.
 """
 
 from typing import NamedTuple
@@ -48,14 +48,14 @@ from wolfpack.update.steps import jointly
 # does not sleep: all wait for the last one, so one late wake-up delays them all. Where
 # there are more workers than cores, a worker that waits soon leaves its core to others.
 LONG_WAIT, SHORT_WAIT = 65536, 0
-HELP_EVERY, MANY_SPINS = PATIENCE // 2, 4096  # the first: before a worker yields
+HELP_EVERY, MANY_SPINS = PATIENCE // 2, 4096  # between looks for work; for faults
 # Phases are numbered from 1 in a slice; these are their numbers modulo 4.
 MOVE, SOLVE, GATHER = 1, 2, 3
-NONE, FAILED = -1, -2  # for a share
+NONE, FAILED = -1, -2  # in place of the number of a share
 
 
 class Round(NamedTuple):
-    """What the workers of one update share; T of each that is a worker's."""
+    """What the workers of one update share; of what each worker has, there are T."""
 
     batch: Batch  # its direction is the sum of those of the workers
     chosen: np.ndarray  # a copy: worker 0 draws anew while others still move
@@ -157,7 +157,7 @@ def run_rounds(
 def take_share(now, team, me, T, phase):
     """Return whose share of the phase to do; NONE: all of them have ended.
 
-    A worker begins with its own, and waits for a moment before it helps another.
+    A worker begins with its own. It looks for another to help before it first yields.
     """
     begun, patience = now.begun, now.patience[0]
     if compare_exchange(begun, me * APART, phase - 1, phase):
@@ -189,7 +189,7 @@ def has_ended(now, T, phase):
 def begin_round(blocks, sampler, draws, team, now, plan, task, made):
     """Draw the blocks of the next round, or end the slice.
 
-    Others may still be moving the blocks of this round, so there must be room for both.
+    Others may still be moving the blocks of this round, so both rounds need room.
     """
     tau = now.batch.chosen.size
     store_release(team.called, 0, made * tau)
@@ -235,7 +235,7 @@ def is_late(team, task, rng, tally):
 
 @jit
 def failed(team):
-    """Return whether a worker left, and will end no share any more."""
+    """Return whether a worker has failed and left, so that its share never ends."""
     why = load_acquire(team.halt, 0)
     return why != 0 and why != Exit.GROW and why != Exit.ENOUGH
 

@@ -82,7 +82,7 @@ class Seats:
     def _sit(self, work: Callable[[int], None], t: int) -> None:
         try:
             work(t)
-        except BaseException:  # who returns is away already, and may be called anew
+        except BaseException:  # a worker that returns has set AWAY itself
             self.words[t * APART] = AWAY
             raise
 

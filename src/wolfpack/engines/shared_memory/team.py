@@ -118,7 +118,7 @@ class TeamSession(Session):
         ]  # fmt: skip
 
     def _forget_old_memory(self, state) -> None:
-        """Let threads that wait go where the run has made new arrays for them."""
+        """Send waiting threads back to Python where the run has made new arrays."""
         memory = (state.shared, state.blocks, state.average, state.sampler)
         if len(self._memory) != 4 or any(map(operator.is_not, memory, self._memory)):
             self.seats.clear()
@@ -143,8 +143,8 @@ class TeamSession(Session):
             word[0] = 0
         team.halt[0] = Exit.ENOUGH if calls == 0 else 0
         team.owners[:] = 0
-        # One sum over all slices has the same bits wherever a slice ends. It ends early
-        # when the pool is full.
+        # One sum goes on over all slices: its bits must not depend on where a slice
+        # ends, which is early when the pool is full.
         self.tallies.gap_sum[0] = state.progress.gap_sum
         gaps = state.sampler.gaps
         if gaps.size:
