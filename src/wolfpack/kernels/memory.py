@@ -23,6 +23,9 @@ STAGGER = 12 * CACHE_LINE  # five arrays in turn are at least four lines apart
 # when they are freed, and zeros that are only read take no memory. The C library would
 # keep a hole. Before an array of MANY_PAGES bytes is made, it gives back free memory.
 OWN_PAGES, MANY_PAGES = 2**20, 2**24
+# Where rows of a v of this many bytes are read at random, the processor looks their
+# pages up in a table; huge pages need fewer entries, and NumPy asks for them, too.
+HUGE_PAGES = 2**22
 
 _turn = itertools.count()
 
@@ -49,9 +52,13 @@ def _empty_pages(size: int) -> np.ndarray:
         _trim()
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     try:
-        return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.uint8)
+        pages = mmap.mmap(-1, size, flags=flags)
     except (OSError, OverflowError):  # too many maps, or too large: NumPy will say so
         return np.zeros(size, np.uint8)
+    if size >= HUGE_PAGES and hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without them
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, np.uint8)
 
 
 def widen(array: np.ndarray) -> np.ndarray:

@@ -1,11 +1,12 @@
 """Threads that do one task together; the caller goes on when all have ended."""
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 PULSE_SECONDS = 0.05  # between two calls of `pulse`
 
@@ -68,11 +69,12 @@ class _Blas:
 
     def __init__(self) -> None:
         self._lock, self._count, self._limits = threading.Lock(), 0, None
+        self._modules, self._controller = -1, None
 
     def hold(self) -> None:
         with self._lock:
             if self._count == 0:
-                self._limits = threadpool_limits(1, "blas")
+                self._limits = self._find().limit(limits=1, user_api="blas")
             self._count += 1
 
     def let_go(self) -> None:
@@ -81,6 +83,12 @@ class _Blas:
             if self._count == 0 and self._limits is not None:
                 self._limits.restore_original_limits()
                 self._limits = None
+
+    def _find(self) -> Any:
+        """Look for libraries, which takes 4 ms, where modules came since last time."""
+        if self._modules != len(sys.modules):
+            self._modules, self._controller = len(sys.modules), ThreadpoolController()
+        return self._controller
 
 
 _blas = _Blas()

@@ -269,7 +269,8 @@ class Run:
             self._measured = None  # v may have been computed anew
             if state.sampler.gaps.size:
                 state.sampler.gaps[:] = found.gaps
-            sampling.rebuild(state.sampler, self.plan.sampling)
+            if self.engine.reproducible:  # others draw without the tree
+                sampling.rebuild(state.sampler, self.plan.sampling)
         self.journal.note(found)
         return True
 

@@ -69,7 +69,11 @@ def pack(blocks: Atoms) -> dict[str, Any]:
     """Return the arrays that a saved state needs: no holes, no spare room."""
     place = blocks.place.copy()
     place.room = place.count
-    weights, atoms = _copy(blocks, place)
+    _lay_out(place)
+    top = _top(place)[0]
+    weights = np.empty(top.slots, blocks.weights.dtype)
+    atoms = np.empty(top.entries, blocks.atoms.dtype)
+    _copy(blocks, place, weights, atoms)
     return {"counts": place.count.copy(), "weights": weights, "atoms": atoms}
 
 
@@ -152,27 +156,21 @@ def grow(blocks: Atoms, batch_size: int) -> Atoms:
     """
     place = blocks.place.copy()
     place.room = np.maximum(place.count + 1, FIRST_ROOM)
-    weights, atoms = _copy(blocks, place)
+    _lay_out(place)
     top = _top(place)
     entries, slots, length, room = (int(number) for number in top[0])
-    new_weights = np.empty(2 * slots + SPARE_LISTS * batch_size * room, weights.dtype)
+    n_slots = 2 * slots + SPARE_LISTS * batch_size * room
     n_entries = 2 * entries + SPARE_LISTS * batch_size * room * length + SPARE
-    new_atoms = np.empty(n_entries, atoms.dtype)
-    new_weights[:slots] = weights
-    new_atoms[:entries] = atoms
-    return Atoms(place, new_weights, new_atoms, top)
+    weights = np.empty(n_slots, blocks.weights.dtype)
+    atoms = np.empty(n_entries, blocks.atoms.dtype)
+    _copy(blocks, place, weights, atoms)
+    return Atoms(place, weights, atoms, top)
 
 
-def _copy(blocks: Atoms, place: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Lay the blocks out by the rooms in `place`; return the new pools."""
-    old = blocks.place.copy()
-    _lay_out(place)
-    top = _top(place)[0]
-    weights = np.zeros(top.slots, blocks.weights.dtype)
-    atoms = np.zeros(top.entries, blocks.atoms.dtype)
+def _copy(blocks: Atoms, place: Any, weights: np.ndarray, atoms: np.ndarray) -> None:
+    """Copy all lists to where `place` has them in larger, or tighter, pools."""
     relocate = library(sys.modules[__name__])._relocate
-    relocate(old, blocks.weights, blocks.atoms, place, weights, atoms)
-    return weights, atoms
+    relocate(blocks.place, blocks.weights, blocks.atoms, place, weights, atoms)
 
 
 def _lay_out(place: Any) -> None:
