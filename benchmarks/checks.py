@@ -57,7 +57,7 @@ def compare(run, rounds):
             args = (certifier.atoms[t], certifier.works[t], first, last)
             return call_oracle(problem.oracle, problem.data, state.shared, *args)
 
-        certifier._divide(work, certifier.size)
+        certifier.divide(work, certifier.size)
 
     def check():
         certifier.certify(state, lambda: False, is_last=False)

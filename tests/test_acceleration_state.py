@@ -133,7 +133,7 @@ def test_slices_of_time_leave_no_mark(sampling, monkeypatch):
     how = {"tol": 0, "max_epochs": 6, "rng": 0, "sampling": sampling}
     expected = bits(solve(problem, **how).state)
     monkeypatch.setattr("wolfpack.run.schedule.SLICE_SECONDS", 1e-9)
-    monkeypatch.setattr("wolfpack.run.certificate.SLICE_SECONDS", 1e-9)
+    monkeypatch.setattr("wolfpack.run.passes.SLICE_SECONDS", 1e-9)
     assert bits(solve(problem, **how).state) == expected
 
 

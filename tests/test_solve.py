@@ -342,7 +342,7 @@ def test_slices_of_time_leave_no_mark(chain, monkeypatch):
     how = {"tol": 0, "max_epochs": 5, "rng": 0}
     expected = solve(chain, **how).state.shared.tobytes()
     monkeypatch.setattr("wolfpack.run.schedule.SLICE_SECONDS", 1e-9)
-    monkeypatch.setattr("wolfpack.run.certificate.SLICE_SECONDS", 1e-9)
+    monkeypatch.setattr("wolfpack.run.passes.SLICE_SECONDS", 1e-9)
     assert solve(chain, **how).state.shared.tobytes() == expected
 
 

@@ -20,15 +20,16 @@ from wolfpack.engines.shared_memory.choice import COMBS, RANGES
 from wolfpack.engines.shared_memory.team import TeamSession, validate_play
 from wolfpack.engines.shared_memory.tuning import SIZES, Tuner
 from wolfpack.kernels.memory import CACHE_LINE
-from wolfpack.run.certificate import UNKNOWN
+from wolfpack.run.passes import UNKNOWN
 from wolfpack.update.plan import Exit
 from wolfpack.update.steps import CONSTANT, LINE
 
 MODES = ("merge", "server", "lock-free")
 # An automatic batch starts with FIRST_IN_FLIGHT blocks in all, which suits most
-# problems, or with FIRST_SECONDS of oracle calls a worker, if these are fewer blocks:
-# then a merge is already cheap against its oracle calls.
-FIRST_IN_FLIGHT, FIRST_SECONDS = 48, 5e-5
+# problems, but at least FIRST_BATCH a worker, because with less work between two merges
+# many workers wait for the lock of v. Or with FIRST_SECONDS of oracle calls a worker,
+# if these are fewer blocks: then a merge is already cheap against its oracle calls.
+FIRST_IN_FLIGHT, FIRST_BATCH, FIRST_SECONDS = 48, 6, 5e-5
 # A merge moves v from core to core, LINE_SECONDS a cache line. Where all workers
 # together need less than MOST_BUSY oracle calls for that, a merge has one block.
 LINE_SECONDS, MOST_BUSY = 1.1e-8, 1.5
@@ -218,7 +219,7 @@ class MergeSession(TeamSession):
         if self.tuner is not None and self.tuner.is_new and calls > 0:
             if run.certifier.rate == UNKNOWN:
                 run.certifier.time_oracle(run.state)
-            first = FIRST_IN_FLIGHT // self.n_workers
+            first = max(FIRST_IN_FLIGHT // self.n_workers, FIRST_BATCH)
             rate = run.certifier.rate / np.mean(self.engine.oracle_repeats)
             lines = run.state.shared.nbytes / CACHE_LINE
             busy = self.n_workers * LINE_SECONDS * lines * rate

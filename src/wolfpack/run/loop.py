@@ -57,6 +57,7 @@ class Run:
         else:
             keeps = self.session.fetches
             self.certifier = PairCertifier(*tools, goal=self.goal, keeps=keeps)
+        self.certifier.is_steady = engine.reproducible
         self.schedule = Schedule(problem.n_blocks, options, engine)
         self.schedule.looks_first |= callback is not None
         self.journal = Journal(self, callback)

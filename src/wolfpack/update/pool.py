@@ -15,6 +15,7 @@ from wolfpack.kernels.specialise import library
 
 ROUNDING = 1e-12  # of a weight
 FIRST_ROOM = 4  # atoms in the list of a new block
+SPACE = 3  # a new pool takes this many times all lists: each of them may double once
 SPARE_LISTS = 16  # free room behind the lists, in longest lists per block in flight
 SPARE = 8  # entries behind the last atom, which may be read eight at a time
 
@@ -159,8 +160,8 @@ def grow(blocks: Atoms, batch_size: int) -> Atoms:
     _lay_out(place)
     top = _top(place)
     entries, slots, length, room = (int(number) for number in top[0])
-    n_slots = 2 * slots + SPARE_LISTS * batch_size * room
-    n_entries = 2 * entries + SPARE_LISTS * batch_size * room * length + SPARE
+    n_slots = SPACE * slots + SPARE_LISTS * batch_size * room
+    n_entries = SPACE * entries + SPARE_LISTS * batch_size * room * length + SPARE
     weights = np.empty(n_slots, blocks.weights.dtype)
     atoms = np.empty(n_entries, blocks.atoms.dtype)
     _copy(blocks, place, weights, atoms)
