@@ -15,8 +15,11 @@ BEAT_SECONDS, SLICE_SECONDS = 0.2, 0.05
 # rebuilds v: rounding gathers in a float32 v (on OCR up to 3e-5 in 50 passes).
 GROWTH, MOST = 1.15, 50.0
 # An accelerated run knows by its estimate how far it is, and needs few passes. A check
-# in the first ones would take a tenth of the time to a coarse gap, and tell nothing.
+# in the first ones would take a tenth of the time to a tight gap, and tell nothing. A
+# goal of COARSE or more, relative to the scale, is reached in two or three, where the
+# estimate still lags.
 OUTER_GROWTH, OUTER_FIRST = 3.0, 5.0
+COARSE, COARSE_FIRST = 0.03, 2.0
 # Its threads run for a pass, or for this long, between two outer steps.
 OUTER_SECONDS = 0.001
 # An estimate at the goal asks for a check, but not before the passes have grown by the
@@ -42,6 +45,7 @@ class Schedule:
         self.calls_between = between * n_blocks
         self.n_workers, self.clocked = engine.size, not engine.reproducible
         self.is_accelerated = options.accelerate
+        self.first = COARSE_FIRST if options.tol >= COARSE else OUTER_FIRST
         self.looks_first = not options.accelerate  # whether to check before any update
 
     def epoch(self, calls: int) -> float:
@@ -106,7 +110,7 @@ class Schedule:
             return is_always or now - before >= self.check_every - 1e-9
         growth, first = GROWTH, 1.0
         if self.is_accelerated:
-            growth, first = OUTER_GROWTH, OUTER_FIRST
+            growth, first = OUTER_GROWTH, self.first
         due = now >= before + min(max((growth - 1.0) * before, first), MOST)
         hope &= now >= before + min((PAUSE - 1.0) * before, MOST_PAUSE)
         if self.clocked:

@@ -26,7 +26,7 @@ from wolfpack.kernels.memory import copy
 from wolfpack.kernels.simd import fill, load_double, minus, multiply_add, total
 from wolfpack.kernels.specialise import library
 
-FIRST_REACH = 0.2
+FIRST_REACH = 0.35
 LONG = 2**16  # an array has at least this many numbers for each thread that helps
 LANES = 8  # numbers that are summed side by side
 
