@@ -19,6 +19,7 @@ from wolfpack.kernels.simd import (
     put,
     store,
 )
+from wolfpack.problems._features import is_unit, shift
 
 # `chain.kernels_for` replaces these by those of the problem.
 LANES = 32  # labels in one vector
@@ -33,22 +34,6 @@ LOWEST = np.float32(-1e30)  # the score of a padding label
 def columns(data):
     """Return the number of columns of v: a constant where that makes code faster."""
     return WIDTH if WIDTH > 0 else data.width
-
-
-@jit
-def is_unit(data):
-    """Return whether every feature is 1, so that no values are kept.
-
-    It is no constant of the compiler: half as many loops are compiled without it, and
-    to ask once a position takes no time.
-    """
-    return data.values.size == 0
-
-
-@jit
-def shift(data, t):
-    """Return how far the features of position t are from its values."""
-    return data.index_begin[t] - data.feature_begin[t]
 
 
 @jit

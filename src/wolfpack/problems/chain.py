@@ -20,9 +20,9 @@ import scipy.sparse as sp
 
 from wolfpack.checks.inputs import regularisation, shares
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.specialise import specialise
+from wolfpack.kernels.specialise import library, specialise
 from wolfpack.problem import Problem
-from wolfpack.problems import _chain_kernels, _chain_step, _viterbi
+from wolfpack.problems import _chain_kernels, _chain_step, _features, _viterbi
 from wolfpack.problems._sequences import is_sparse, pack_features, pack_labels
 from wolfpack.problems.chain_data import (
     Chains,
@@ -144,7 +144,7 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         gram_begin = np.concatenate([[0], np.cumsum(pairs)])
         gram = np.zeros(gram_begin[-1], _gram_kind(data, gram_begin[-1]))
         data = data._replace(gram=gram, gram_begin=gram_begin)
-        kernels.gram_matrices(data, gram_begin, data.gram)
+        library(_features).gram_matrices(data, gram_begin, data.gram)
     sparse = is_large(data)
     per_block = np.diff(data.feature_begin[data.begin])
     return Problem(

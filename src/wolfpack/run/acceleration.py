@@ -31,7 +31,8 @@ GAIN, MOST_CHANGE = 0.25, 1.5  # of s in one outer step
 LEAST_INNER = 1e-3  # times the second part, the first is as good as 0
 LEAST, MOST = 1e-4, 0.9  # values of s
 # Blocks a thread for "auto": fewer give no good estimate, and threads would make many
-# passes between two outer steps; such a run takes milliseconds.
+# passes between two outer steps; such a run takes milliseconds. Rounds of minimisers
+# that find the gaps of their blocks have a good estimate with any number of them.
 FEWEST = 250
 # An estimate that is too low has seen some blocks too long ago. Slopes towards
 # minimisers of blocks, which all but rounds go by, are smaller than gaps by any factor.
@@ -56,6 +57,7 @@ def decide(
     if why_not and not is_auto:
         raise ValueError(f"accelerate=True is not possible here: {why_not}")
     has_many = problem.n_blocks >= FEWEST * engine.size
+    has_many |= step == "exact" and sampling == "gap" and problem.finds_gap
     is_usual = engine.acceleration == "always" and has_many
     return not why_not and (is_usual or not is_auto)
 
