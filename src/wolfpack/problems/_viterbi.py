@@ -172,34 +172,3 @@ def decode(data, shared, first, last, labels, work):
         unaries(data, shared, i, work)
         length = data.begin[i + 1] - data.begin[i]
         viterbi(data, shared, length, labels[data.begin[i] :], work)
-
-
-@entry
-def max_marginals(data, shared, first, last, out, work):
-    """Write, per position and label, the best score of a labelling with that label."""
-    width = columns(data)
-    for i in range(first, last):
-        unaries(data, shared, i, work)
-        begin, length = data.begin[i], data.begin[i + 1] - data.begin[i]
-        theta, best = work.theta, work.best
-        for k in range(data.n_labels):
-            out[begin, k] = theta[k]
-        for t in range(1, length):
-            for k in range(data.n_labels):
-                top = -np.inf
-                for j in range(data.n_labels):
-                    step = shared[data.first_transition + j, k]
-                    top = max(top, out[begin + t - 1, j] + step)
-                out[begin + t, k] = top + theta[t * width + k]
-        # Backward: the best score of what follows a position, without its own theta.
-        for k in range(data.n_labels):
-            best[(length - 1) * width + k] = 0.0
-        for t in range(length - 2, -1, -1):
-            for j in range(data.n_labels):
-                top = -np.inf
-                for k in range(data.n_labels):
-                    after = best[(t + 1) * width + k] + theta[(t + 1) * width + k]
-                    step = shared[data.first_transition + j, k]
-                    top = max(top, np.float64(step + after))
-                best[t * width + j] = top
-                out[begin + t, j] += top

@@ -16,7 +16,6 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from wolfpack.checks.inputs import regularisation, shares
 from wolfpack.kernels.memory import zeros
@@ -35,6 +34,7 @@ from wolfpack.problems.chain_data import (
     pad_losses,
     unpack_weights,
 )
+from wolfpack.problems.max_marginals import to_matrix
 from wolfpack.theory.constants import Constants, multiclass_constants
 
 __all__ = [
@@ -200,14 +200,8 @@ def constants(problem: Problem) -> Constants | None:
         return None
     if data.losses.size:
         return None
-    at = np.arange(data.feature_begin[-1])
-    shift = data.index_begin - data.feature_begin[:-1]
-    at += np.repeat(shift, np.diff(data.feature_begin))
-    columns = data.features[at]
-    values = data.values if data.values.size else np.ones(len(columns))
-    X = sp.csr_matrix((values, columns, data.feature_begin))
     how = {"n_classes": data.n_labels, "sample_weight": data.share}
-    return multiclass_constants(X, data.labels, data.alpha, **how)
+    return multiclass_constants(to_matrix(data), data.labels, data.alpha, **how)
 
 
 def is_large(data: Chains) -> bool:
