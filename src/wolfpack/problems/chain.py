@@ -13,7 +13,7 @@ v = w.
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -144,7 +144,8 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         gram_begin = np.concatenate([[0], np.cumsum(pairs)])
         gram = np.zeros(gram_begin[-1], _gram_kind(data, gram_begin[-1]))
         data = data._replace(gram=gram, gram_begin=gram_begin)
-        library(_features).gram_matrices(data, gram_begin, data.gram)
+        products: Any = library(cast(Any, _features))
+        products.gram_matrices(data, gram_begin, data.gram)
     sparse = is_large(data)
     per_block = np.diff(data.feature_begin[data.begin])
     return Problem(

@@ -32,7 +32,7 @@ def max_marginals(packed: Positions, table: np.ndarray, steps: np.ndarray) -> An
     those from one label (row) to the next (column).
     """
     matrix, size = to_matrix(packed), len(steps)
-    matrix.resize(matrix.shape[0], len(table))
+    matrix.resize(len(packed.index_begin), len(table))
     theta = matrix @ table
     ahead, after = theta.copy(), np.zeros_like(theta)
     lengths = np.diff(packed.begin)
