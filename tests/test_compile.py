@@ -375,3 +375,19 @@ def test_the_names_that_machine_code_needs_are_found():
     assert "NRT_adapt_ndarray_from_python" in names
     assert "numba_xxdot" in names
     assert not [name for name in names if name.startswith("llvm.")]
+
+
+def test_a_counter_that_begins_with_a_constant_compiles_once():
+    @jit
+    def successor(k):
+        return k + 1
+
+    @numba.njit
+    def count(n):
+        k = 0
+        for _ in range(n):
+            k = successor(k)
+        return k
+
+    assert count(3) == 3
+    assert [str(kind) for (kind,) in successor.overloads] == ["int64"]

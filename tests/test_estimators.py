@@ -61,7 +61,9 @@ def test_predict_is_the_best_of_all_labellings(data, model):
         assert total(model, x, labels) == pytest.approx(best, abs=1e-5)
 
 
-def test_decision_function_gives_max_marginals(data, model):
+@pytest.mark.parametrize("numbers", [1, 2**18])  # sequences one by one, or together
+def test_decision_function_gives_max_marginals(data, model, numbers, monkeypatch):
+    monkeypatch.setattr("wolfpack.problems.max_marginals.NUMBERS", numbers)
     for x, scores in zip(data[0], model.decision_function(data[0]), strict=True):
         expected = np.full((len(x), len(model.classes_)), -np.inf)
         for z in all_labellings(model, len(x)):

@@ -76,8 +76,9 @@ def solve(
         Make block steps inside an accelerated proximal outer loop (Catalyst), which
         needs far fewer passes. It takes a problem with `ridge`, step="line" or "exact",
         and no averaging. "auto" accelerates where that is so and there are 250 blocks a
-        thread or more, except with `Delayed`. f(x) may then rise between two checks;
-        the certificate is as rigorous. Costs two more v in memory.
+        thread or more, or any number with step="exact" and sampling="gap"; not with
+        `Delayed`. f(x) may then rise between two checks; the certificate is as
+        rigorous. Costs two more v in memory.
     tol : float
         Stop when gap <= tol * problem.scale.
     max_epochs : float

@@ -12,6 +12,7 @@ from wolfpack.checks.inputs import kinds_of, shares
 from wolfpack.kernels.notice import compiling
 from wolfpack.problems import chain
 from wolfpack.problems._sequences import join_sequences, pack_features
+from wolfpack.problems.max_marginals import max_marginals
 
 MOST_SCORE = 1e29  # padding labels score -1e30, and must never be the best
 
@@ -77,12 +78,12 @@ class ChainLabelling:
         The largest in a row is the score of the best labelling (the max-marginal);
         differences say how much worse another label would be.
         """
-        data, shared, kernels, begin = self._ready(X)
-        scores = np.zeros((begin[-1], data.n_labels))
-        work = chain.make_work(data)
-        with compiling(f"predictions with {data.n_labels} labels"):
-            kernels.max_marginals(data, shared, 0, len(begin) - 1, scores, work)
-        return np.split(scores, begin[1:-1])
+        check_is_fitted(self)
+        packed = pack_features(X)
+        self._check_width(packed.n_features)
+        features, *ends, steps = self._weights()
+        table = np.vstack([features.T, *ends])
+        return np.split(max_marginals(packed, table, steps), packed.begin[1:-1])
 
     def score(
         self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None

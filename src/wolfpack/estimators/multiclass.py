@@ -19,7 +19,6 @@ from wolfpack.estimators._callbacks import with_callbacks
 from wolfpack.problem import Problem
 from wolfpack.problems.multiclass import multiclass_svm
 from wolfpack.result import Event
-from wolfpack.run.acceleration import FEWEST
 
 FLOATS = [np.float64, np.float32]
 MOST_BYTES = 2**28  # of the blocks as vectors, which step="auto" does not exceed
@@ -46,7 +45,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         As in `ChainSSVM`.
     step : "auto", "exact", "line", "open-loop" or float
         "exact" moves each block to its minimiser and keeps 8 n K bytes; the others keep
-        a few classes an example. "auto" is "exact" where the run is accelerated and
+        a few classes an example. "auto" is "exact" where the run may be accelerated and
         these bytes are at most 256 MB, else "line". With sampling="gap", on letter,
         digits and made-up sparse data, "exact" took as long as "line" to a gap of 1e-2,
         and up to 13 times less to 1e-5.
@@ -186,9 +185,9 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         last = self._last_state()
         if last is not None:  # it goes on with the blocks of the last fit
             return last.offsets is None
-        engine, wish = self._choose_engine(), self.accelerate
+        wish = self.accelerate
         if isinstance(wish, str):  # "auto"
-            wish = engine.acceleration == "always" and n >= FEWEST * engine.size
+            wish = self._choose_engine().acceleration == "always"
         is_small = 8 * n * n_classes <= MOST_BYTES
         return bool(wish) and not self._flag("averaging") and is_small
 

@@ -207,6 +207,7 @@ class ChainSSVM(ChainLabelling, DualEstimator):
             loss=learnt["losses_"],
             sample_weight=sample_weight,
         )
+        del codes  # the problem has them in fewer bytes
         describe = functools.partial(_attributes, learnt)
         self._solve(problem, describe, X, y, sample_weight)
         return self

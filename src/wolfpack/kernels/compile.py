@@ -13,6 +13,7 @@ import numba
 import numba.extending
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
+from numba.core.types import unliteral
 
 # Only fused multiply-add is allowed: `nnan` would delete the loops' tests for NaN, and
 # `reassoc` would let each compilation sum in another order.
@@ -23,8 +24,9 @@ _OPTIONS = {
     "forceinline": True,
     "error_model": "numpy",
     "fastmath": FASTMATH,
+    "no_cfunc_wrapper": True,  # C calls none of them
 }
-_INNER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_INNER = {**_OPTIONS, "no_cpython_wrapper": True}
 
 
 class Inner(CPUDispatcher):
@@ -37,6 +39,14 @@ class Inner(CPUDispatcher):
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Call the twin, which is made at the first call."""
         return self._twin(*args, **named)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile for the types of arguments, not for a value that is a constant.
+
+        Numba would compile for the 0 that a counter begins with, and when it has seen
+        the counter grow, for any number.
+        """
+        return super().get_call_template(tuple(map(unliteral, args)), kws)
 
     @functools.cached_property
     def _twin(self) -> Any:

@@ -20,13 +20,12 @@ from wolfpack.kernels.simd import (
     multiply_add,
     total,
 )
+from wolfpack.problems._features import is_unit, shift
 from wolfpack.problems._viterbi import (
     COSTS,
     LANES,
     columns,
     find_steps,
-    is_unit,
-    shift,
     unaries,
     viterbi,
 )
@@ -138,31 +137,3 @@ def contains(data, i, atom):
         if atom[t] < 0 or atom[t] >= data.n_labels:
             return False
     return True
-
-
-@entry
-def gram_matrices(data, gram_begin, gram):
-    """Fill the inner products of the features of every two positions of a sequence.
-
-    Features are sorted within a position, so two lists are merged.
-    """
-    begin, feature_begin = data.begin, data.feature_begin
-    features, values, unit = data.features, data.values, is_unit(data)
-    for i in range(begin.size - 1):
-        length = begin[i + 1] - begin[i]
-        for t in range(length):
-            for u in range(t + 1):
-                f, f_end = feature_begin[begin[i] + t], feature_begin[begin[i] + t + 1]
-                h, h_end = feature_begin[begin[i] + u], feature_begin[begin[i] + u + 1]
-                at_f, at_h = shift(data, begin[i] + t), shift(data, begin[i] + u)
-                inner = 0.0
-                while f < f_end and h < h_end:
-                    if features[f + at_f] < features[h + at_h]:
-                        f += 1
-                    elif features[f + at_f] > features[h + at_h]:
-                        h += 1
-                    else:
-                        inner += 1.0 if unit else values[f] * values[h]
-                        f += 1
-                        h += 1
-                gram[gram_begin[i] + t * (t + 1) // 2 + u] = inner

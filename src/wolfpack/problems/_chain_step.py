@@ -24,13 +24,12 @@ from wolfpack.kernels.simd import (
     total,
     word,
 )
+from wolfpack.problems._features import is_unit, shift
 from wolfpack.problems._viterbi import (
     COSTS,
     LANES,
     columns,
     find_steps,
-    is_unit,
-    shift,
 )
 
 PER_WORD = 8  # labels in eight bytes

@@ -15,7 +15,8 @@ import numpy as np
 
 from wolfpack.kernels.compile import jit
 from wolfpack.kernels.simd import fetch, largest, load, maximum, put
-from wolfpack.problems._viterbi import LANES, columns, is_unit, shift, unaries
+from wolfpack.problems._features import is_unit, shift
+from wolfpack.problems._viterbi import LANES, columns, unaries
 
 TOLERANCE = 1e-9  # by which a point may miss the simplex
 SLACK = 1e-9  # an entry this near to 0 is left for the projection to decide on

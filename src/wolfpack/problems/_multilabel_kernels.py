@@ -15,8 +15,9 @@ import numpy as np
 
 from wolfpack.kernels.compile import jit
 from wolfpack.kernels.simd import accumulate, fill, load, multiply_add, times, total
+from wolfpack.problems._features import is_unit, shift
 from wolfpack.problems._label_sets import LISTED, best_set, is_listed
-from wolfpack.problems._viterbi import LANES, columns, is_unit, shift, unaries
+from wolfpack.problems._viterbi import LANES, columns, unaries
 
 
 @jit

@@ -19,6 +19,7 @@ from wolfpack.kernels.simd import (
     put,
     store,
 )
+from wolfpack.problems._features import is_unit, shift
 
 # `chain.kernels_for` replaces these by those of the problem.
 LANES = 32  # labels in one vector
@@ -33,22 +34,6 @@ LOWEST = np.float32(-1e30)  # the score of a padding label
 def columns(data):
     """Return the number of columns of v: a constant where that makes code faster."""
     return WIDTH if WIDTH > 0 else data.width
-
-
-@jit
-def is_unit(data):
-    """Return whether every feature is 1, so that no values are kept.
-
-    It is no constant of the compiler, because then twice as many loops would have to be
-    compiled, and to test it once per position takes no time.
-    """
-    return data.values.size == 0
-
-
-@jit
-def shift(data, t):
-    """Return how far the features of position t are from its values."""
-    return data.index_begin[t] - data.feature_begin[t]
 
 
 @jit
@@ -187,34 +172,3 @@ def decode(data, shared, first, last, labels, work):
         unaries(data, shared, i, work)
         length = data.begin[i + 1] - data.begin[i]
         viterbi(data, shared, length, labels[data.begin[i] :], work)
-
-
-@entry
-def max_marginals(data, shared, first, last, out, work):
-    """Write, per position and label, the best score of a labelling with that label."""
-    width = columns(data)
-    for i in range(first, last):
-        unaries(data, shared, i, work)
-        begin, length = data.begin[i], data.begin[i + 1] - data.begin[i]
-        theta, best = work.theta, work.best
-        for k in range(data.n_labels):
-            out[begin, k] = theta[k]
-        for t in range(1, length):
-            for k in range(data.n_labels):
-                top = -np.inf
-                for j in range(data.n_labels):
-                    step = shared[data.first_transition + j, k]
-                    top = max(top, out[begin + t - 1, j] + step)
-                out[begin + t, k] = top + theta[t * width + k]
-        # Backward: the best score of what follows a position, without its own theta.
-        for k in range(data.n_labels):
-            best[(length - 1) * width + k] = 0.0
-        for t in range(length - 2, -1, -1):
-            for j in range(data.n_labels):
-                top = -np.inf
-                for k in range(data.n_labels):
-                    after = best[(t + 1) * width + k] + theta[(t + 1) * width + k]
-                    step = shared[data.first_transition + j, k]
-                    top = max(top, np.float64(step + after))
-                best[t * width + j] = top
-                out[begin + t, j] += top

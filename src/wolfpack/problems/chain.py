@@ -13,16 +13,15 @@ v = w.
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
-import scipy.sparse as sp
 
 from wolfpack.checks.inputs import regularisation, shares
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.specialise import specialise
+from wolfpack.kernels.specialise import library, specialise
 from wolfpack.problem import Problem
-from wolfpack.problems import _chain_kernels, _chain_step, _viterbi
+from wolfpack.problems import _chain_kernels, _chain_step, _features, _viterbi
 from wolfpack.problems._sequences import is_sparse, pack_features, pack_labels
 from wolfpack.problems.chain_data import (
     Chains,
@@ -35,6 +34,7 @@ from wolfpack.problems.chain_data import (
     pad_losses,
     unpack_weights,
 )
+from wolfpack.problems.max_marginals import to_matrix
 from wolfpack.theory.constants import Constants, multiclass_constants
 
 __all__ = [
@@ -144,7 +144,8 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         gram_begin = np.concatenate([[0], np.cumsum(pairs)])
         gram = np.zeros(gram_begin[-1], _gram_kind(data, gram_begin[-1]))
         data = data._replace(gram=gram, gram_begin=gram_begin)
-        kernels.gram_matrices(data, gram_begin, data.gram)
+        products: Any = library(cast(Any, _features))
+        products.gram_matrices(data, gram_begin, data.gram)
     sparse = is_large(data)
     per_block = np.diff(data.feature_begin[data.begin])
     return Problem(
@@ -201,14 +202,8 @@ def constants(problem: Problem) -> Constants | None:
         return None
     if data.losses.size:
         return None
-    at = np.arange(data.feature_begin[-1])
-    shift = data.index_begin - data.feature_begin[:-1]
-    at += np.repeat(shift, np.diff(data.feature_begin))
-    columns = data.features[at]
-    values = data.values if data.values.size else np.ones(len(columns))
-    X = sp.csr_matrix((values, columns, data.feature_begin))
     how = {"n_classes": data.n_labels, "sample_weight": data.share}
-    return multiclass_constants(X, data.labels, data.alpha, **how)
+    return multiclass_constants(to_matrix(data), data.labels, data.alpha, **how)
 
 
 def is_large(data: Chains) -> bool:

@@ -31,7 +31,8 @@ GAIN, MOST_CHANGE = 0.25, 1.5  # of s in one outer step
 LEAST_INNER = 1e-3  # times the second part: a first part below this counts as this
 LEAST, MOST = 1e-4, 0.9  # values of s
 # Blocks a thread for "auto": fewer give no good estimate, and threads would make many
-# passes between two outer steps; such a run takes milliseconds.
+# passes between two outer steps; such a run takes milliseconds. Rounds of minimisers
+# that find the gaps of their blocks have a good estimate with any number of them.
 FEWEST = 250
 # The largest correction of the estimate, which is too low where blocks were last seen
 # long ago. With exact steps, outside rounds, it sums slopes towards the minimisers of
@@ -57,6 +58,7 @@ def decide(
     if why_not and not is_auto:
         raise ValueError(f"accelerate=True is not possible here: {why_not}")
     has_many = problem.n_blocks >= FEWEST * engine.size
+    has_many |= step == "exact" and sampling == "gap" and problem.finds_gap
     is_usual = engine.acceleration == "always" and has_many
     return not why_not and (is_usual or not is_auto)
 

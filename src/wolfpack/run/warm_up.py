@@ -27,10 +27,11 @@ def warm_up(run: "Run") -> None:
     if state.outer is not None:
         state.outer.warm_up()
     certifier, gaps = run.certifier, state.sampler.gaps
-    origin, rows = widen(problem.shared), np.arange(0)
+    origin = widen(problem.shared)
     exact = certifier.precise(state.shared[:0])
     certifier.oracle_values(state, state.shared, exact, 0, 0, gaps)
-    kernels.inner_products(problem.data, origin, origin, rows)
+    if state.outer is None:
+        kernels.inner_products(problem.data, origin, origin, np.arange(0))
     kernels.evaluate(problem.data, origin)
 
 

@@ -67,8 +67,10 @@ def pull(shared, memory, team):
     version = team.version[0]
     flat, own, base = flatten(shared), flatten(memory.shared), flatten(memory.base)
     change = flatten(memory.direction.values)
-    own[:] = flat
+    for k in range(own.size):
+        own[k] = flat[k]
     release(team.lock, 0)
-    base[:] = own
-    change[:] = 0.0
+    for k in range(own.size):
+        base[k] = own[k]
+        change[k] = 0.0
     return version
