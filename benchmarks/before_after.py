@@ -43,8 +43,8 @@ def make(name):
     return wolfpack.chain_ssvm(words.X, words.y, 0.01)
 
 
-def measure(name, workers, seconds):
-    """Return the steps a second, and the seconds to the gap."""
+def measure(name, workers, seconds, steps_only):
+    """Return the steps a second, and the seconds to the gap, if they are wanted."""
     from wolfpack import Serial, Threads, solve
 
     # Steps are compared, not outer loops.
@@ -53,7 +53,7 @@ def measure(name, workers, seconds):
     how = {"engine": engine, "rng": 0, "max_epochs": 1e6}
     how |= {"accelerate": False} if has_outer else {}
     free = solve(make(name), tol=0, max_seconds=seconds, check_every=1e9, **how)
-    if name == "lasso":
+    if name == "lasso" or steps_only:
         return free.n_oracle_calls / free.seconds, None
     wall = solve(make(name), tol=TOL, max_seconds=60, **how).wall_seconds
     return free.n_oracle_calls / free.seconds, wall
@@ -93,7 +93,8 @@ def compare(children, name, workers, asked):
     pairs = []
     for turn in range(asked.rounds + 1):
         order = -1 if turn % 2 else 1
-        found = ask(children[::order], name, workers, asked.seconds)[::order]
+        how = name, workers, asked.seconds, asked.steps_only
+        found = ask(children[::order], *how)[::order]
         pairs += [found] if turn else []
     case = f"{name} T={workers}" if workers else f"{name} Serial"
     for at, what in enumerate(("steps per second", f"seconds to gap {TOL:g}")):
@@ -111,6 +112,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--workers", default="")
     parser.add_argument("--data", default="lasso,ocr,conll")
+    parser.add_argument("--steps-only", action="store_true", help="no time to a gap")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child:
