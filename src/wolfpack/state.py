@@ -121,7 +121,7 @@ class State:
         state.shared[...] = exact
         del exact  # as large as the two copies that follow
         if options.accelerate:
-            state.outer = Outer.begin(state.shared)
+            state.outer = Outer.begin(state.shared, options.is_coarse)
         return state
 
     @classmethod
@@ -176,7 +176,7 @@ class State:
         if start.from_file:
             state._settle(problem)
         if options.accelerate and outer is None:
-            state.outer = Outer.begin(state.shared)
+            state.outer = Outer.begin(state.shared, options.is_coarse)
         elif outer is not None and not options.accelerate:  # its v is not v0 + A x
             state.shared[...] = _image(problem, blocks)
             state.forget_gaps()

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 from wolfpack.update.plan import Plan
 
+COARSE = 0.03  # a goal that accelerated steps reach in a few passes
+
 
 class Options(NamedTuple):
     """The validated arguments of `solve`."""
@@ -19,3 +21,8 @@ class Options(NamedTuple):
     max_seconds: float
     check_every: float | None
     accelerate: bool  # decided: what "auto" stands for
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether the goal is so near that the first passes decide."""
+        return self.tol >= COARSE

@@ -16,10 +16,8 @@ BEAT_SECONDS, SLICE_SECONDS = 0.2, 0.05
 GROWTH, MOST = 1.15, 50.0
 # An accelerated run knows by its estimate how far it is, and needs few passes. A check
 # in the first ones would take a tenth of the time to a tight gap, and tell nothing. A
-# goal of COARSE or more, relative to the scale, is reached in two or three, where the
-# estimate still lags.
-OUTER_GROWTH, OUTER_FIRST = 3.0, 5.0
-COARSE, COARSE_FIRST = 0.03, 2.0
+# coarse goal is reached in two or three, where the estimate still lags.
+OUTER_GROWTH, OUTER_FIRST, COARSE_FIRST = 3.0, 5.0, 2.0
 # Its threads run for a pass, or for this long, between two outer steps.
 OUTER_SECONDS = 0.001
 # An estimate at the goal asks for a check, but not before the passes have grown by the
@@ -45,7 +43,7 @@ class Schedule:
         self.calls_between = between * n_blocks
         self.n_workers, self.clocked = engine.size, not engine.reproducible
         self.is_accelerated = options.accelerate
-        self.first = COARSE_FIRST if options.tol >= COARSE else OUTER_FIRST
+        self.first = COARSE_FIRST if options.is_coarse else OUTER_FIRST
         self.looks_first = not options.accelerate  # whether to check before any update
 
     def epoch(self, calls: int) -> float:

@@ -26,7 +26,7 @@ from wolfpack.kernels.memory import copy
 from wolfpack.kernels.simd import fill, load_double, minus, multiply_add, total
 from wolfpack.kernels.specialise import library
 
-FIRST_REACH = 0.35
+FIRST_REACH, COARSE_REACH = 0.2, 0.35
 LONG = 2**16  # an array has at least this many numbers for each thread that helps
 LANES = 8  # numbers that are summed side by side
 
@@ -63,10 +63,11 @@ class Outer(NamedTuple):
     numbers: Any  # a record OUTER
 
     @classmethod
-    def begin(cls, shared: np.ndarray) -> "Outer":
-        """Start with z = w = v."""
+    def begin(cls, shared: np.ndarray, is_coarse: bool = False) -> "Outer":
+        """Start with z = w = v; for a coarse goal v follows x further at first."""
         numbers = np.zeros(1, OUTER).view(np.recarray)[0]
-        numbers.reach, numbers.inner, numbers.bias = FIRST_REACH, math.inf, 1.0
+        numbers.reach = COARSE_REACH if is_coarse else FIRST_REACH
+        numbers.inner, numbers.bias = math.inf, 1.0
         return cls(copy(shared), copy(shared), numbers)
 
     def warm_up(self) -> None:
