@@ -334,7 +334,9 @@ def test_certificates_that_do_not_belong_together(monkeypatch, tmp_path):
         ("empty", "mine.key", "mine.pem"),
         ("mine.pem", "mine.key", "empty"),
     ]:
-        with pytest.raises(ValueError, match="files of a certificate, its key and who"):
+        with pytest.raises(
+            ValueError, match="files of a certificate, its key and the CA"
+        ):
             check(*paths)
 
 
