@@ -334,9 +334,7 @@ def test_certificates_that_do_not_belong_together(monkeypatch, tmp_path):
         ("empty", "mine.key", "mine.pem"),
         ("mine.pem", "mine.key", "empty"),
     ]:
-        with pytest.raises(
-            ValueError, match="files of a certificate, its key and the CA"
-        ):
+        with pytest.raises(ValueError, match="of a certificate, its key and the CA"):
             check(*paths)
 
 
