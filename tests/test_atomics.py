@@ -1,7 +1,9 @@
 """Atomic operations under more threads than cores: nothing is lost, nothing is torn."""
 
 import os
+import re
 import threading
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -16,7 +18,14 @@ from wolfpack.kernels.atomics import (
     release,
     store_release,
 )
-from wolfpack.kernels.memory import CACHE_LINE, OWN_PAGES, copy, widen, zeros
+from wolfpack.kernels.memory import (
+    CACHE_LINE,
+    HUGE_PAGES,
+    OWN_PAGES,
+    copy,
+    widen,
+    zeros,
+)
 
 N_THREADS = 6  # more than the two cores of a small machine
 MANY = 300_000
@@ -216,3 +225,25 @@ def test_a_child_process_has_large_arrays_of_its_own():
 def test_an_array_that_is_too_large_is_refused():
     with pytest.raises(MemoryError):
         zeros(2**58)
+
+
+@pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage").exists(),
+    reason="this system has no huge pages",
+)
+def test_a_large_array_asks_for_huge_pages():
+    assert "hg" not in flags_of(zeros(OWN_PAGES, np.uint8))
+    assert "hg" in flags_of(zeros(HUGE_PAGES, np.uint8))
+
+
+def flags_of(array):
+    """Return what Linux knows about the pages of an array."""
+    is_inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first, *others = line.split()
+        if re.fullmatch("[0-9a-f]+-[0-9a-f]+", first):
+            low, high = (int(end, 16) for end in first.split("-"))
+            is_inside = low <= array.ctypes.data < high
+        elif is_inside and first == "VmFlags:":
+            return others
+    pytest.skip("this kernel does not say")
