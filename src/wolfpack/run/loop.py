@@ -270,8 +270,7 @@ class Run:
             self._measured = None  # v may have been computed anew
             if state.sampler.gaps.size:
                 state.sampler.gaps[:] = found.gaps
-            if self.engine.reproducible:  # others draw without the tree
-                sampling.rebuild(state.sampler, self.plan.sampling)
+            sampling.rebuild(state.sampler, self.plan.sampling)
         self.journal.note(found)
         return True
 
