@@ -8,13 +8,13 @@ together, the JSON file last: where it is there and the digest fits, all of it i
 import csv
 import hashlib
 import json
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from wolfpack.cli.report import BADGES
+from wolfpack.files.replace import put
 from wolfpack.run.interrupt import AllOrNothing, Interrupt
 
 Row = dict[str, Any]
@@ -37,7 +37,7 @@ def keep(name: str, out: Path, make: Callable[[Path], None]) -> None:
         with Interrupt():
             (out / f"{name}.json").unlink(missing_ok=True)
             for suffix in SUFFIXES:
-                os.replace(Path(folder, name + suffix), out / (name + suffix))
+                put(Path(folder, name + suffix), out / (name + suffix))
 
 
 def load(name: str, out: Path) -> dict[str, Any] | None:

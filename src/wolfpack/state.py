@@ -22,8 +22,8 @@ from wolfpack.files.npz import (
     one_line,
     read_npz,
     read_text,
-    replacing,
     with_npz,
+    write_npz,
 )
 from wolfpack.files.state_file import store_of
 from wolfpack.kernels.memory import copy, widen
@@ -237,8 +237,7 @@ class State:
     def save(self, path: str | os.PathLike) -> Path:
         """Write to an .npz file (no pickle), all at once or not at all."""
         path = with_npz(path)
-        with replacing(path) as file:
-            np.savez(file, **_state_file.to_arrays(self))
+        write_npz(path, _state_file.to_arrays(self))
         return path
 
     @classmethod

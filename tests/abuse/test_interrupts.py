@@ -158,7 +158,6 @@ def test_an_interrupted_experiment_keeps_nothing(
 
 
 def test_ctrl_c_among_the_last_moves_keeps_all_of_them(common, tmp_path, monkeypatch):
-    files = sys.modules["_files"]
     real, moved = os.replace, []
 
     def replace(*paths):
@@ -167,7 +166,7 @@ def test_ctrl_c_among_the_last_moves_keeps_all_of_them(common, tmp_path, monkeyp
         if len(moved) == 2:
             press()
 
-    monkeypatch.setattr(files.os, "replace", replace)
+    monkeypatch.setattr(os, "replace", replace)
     with pytest.raises(KeyboardInterrupt):
         common.run(make(common), True, tmp_path)
     assert len(moved) == 4

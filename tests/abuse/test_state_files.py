@@ -3,11 +3,9 @@
 import dataclasses
 import io
 import json
-import os
 import stat
 import subprocess
 import sys
-import time
 import zipfile
 from typing import NamedTuple
 
@@ -368,28 +366,6 @@ def test_a_saved_file_has_the_usual_permissions(tmp_path):
     (tmp_path / "plain").write_text("")
     usual = stat.S_IMODE((tmp_path / "plain").stat().st_mode)
     assert stat.S_IMODE(path.stat().st_mode) == usual
-
-
-def test_parts_of_the_dead_are_removed(tmp_path):
-    """At once where the process is gone, an hour later where that cannot be told."""
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    here, there = _files._MACHINE, "0" * 8
-    names = {
-        "dead": f"{here}-{gone.pid}-{'a' * 8}",
-        "alive": f"{here}-{os.getpid()}-{'a' * 8}",
-        "elsewhere": f"{there}-{gone.pid}-{'a' * 8}",
-        "old": f"{there}-{gone.pid}-{'b' * 8}",
-        "other": "notes",
-    }
-    paths = {key: tmp_path / f"run.npz.{name}.part" for key, name in names.items()}
-    for path in paths.values():
-        path.write_bytes(b"half")
-    os.utime(paths["old"], (time.time() - 4000,) * 2)
-    with _files.replacing(tmp_path / "run.npz") as file:
-        file.write(b"whole")
-    left = {key for key, path in paths.items() if path.exists()}
-    assert left == {"alive", "elsewhere", "other"}
 
 
 SAVER = """

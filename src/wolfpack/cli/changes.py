@@ -14,7 +14,7 @@ from rich.table import Table as Grid
 
 from wolfpack.cli.console import INTERRUPTED, LIMIT_REACHED, Watcher, fail, plain_errors
 from wolfpack.cli.options import check_target, check_targets
-from wolfpack.files.npz import replacing
+from wolfpack.files.replace import replacing, save_picture
 from wolfpack.files.table import Table, read_table
 
 SHOWN = 4  # columns whose means are printed
@@ -160,7 +160,7 @@ def _keep(found: Found, report: dict[str, Any], plot: Path | None, save: Path | 
         display = ChangePointsDisplay(*drawn, model.change_points_, **about).plot()
         if found.scale.size > 1 and display.ax_.get_ylabel() == "value":
             display.ax_.set_ylabel("value, standardised")
-        display.figure_.savefig(plot, dpi=150)
+        save_picture(display.figure_, plot)
         report["plot"] = str(plot)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from wolfpack import datasets
 from wolfpack.cli import jobs
+from wolfpack.files.replace import save_picture
 from wolfpack.run.interrupt import AllOrNothing
 
 
@@ -71,5 +72,5 @@ def _draw_dates(job: jobs.ChainJob, path: Path) -> Path:
         test.image_shape,
         trace=job.model.trace_,
     )
-    figure.savefig(path, dpi=150)
+    save_picture(figure, path)
     return path

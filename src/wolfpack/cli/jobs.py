@@ -12,8 +12,8 @@ from wolfpack.engines.sync import Sync
 from wolfpack.engines.threads import Threads
 from wolfpack.estimators.structured import ChainSSVM, auto_alpha
 from wolfpack.files.model_file import save_model
-from wolfpack.files.npz import replacing
 from wolfpack.files.numbers import read_arrays, split
+from wolfpack.files.replace import replacing, save_picture
 from wolfpack.problem import Problem
 from wolfpack.problems.chain import chain_ssvm
 
@@ -213,8 +213,7 @@ class Job(ABC):
         """Draw the convergence."""
         from wolfpack.plotting import plot_trace
 
-        figure: Any = plot_trace(self.model.trace_).figure
-        figure.savefig(path, dpi=150)
+        save_picture(plot_trace(self.model.trace_).figure, path)
 
     def certificate(self, report: dict[str, Any]) -> str:
         """Say why it stopped, and where the optimum lies."""

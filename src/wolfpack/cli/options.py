@@ -1,10 +1,10 @@
 """Options of the command line that are read, or refused, before any work begins."""
 
-import tempfile
 from enum import StrEnum
 from pathlib import Path
 
 from wolfpack.cli.console import fail
+from wolfpack.files.replace import follow, try_to_write
 from wolfpack.update.steps import RULES
 
 
@@ -72,7 +72,7 @@ def check_targets(save: Path | None, plot: Path | None) -> None:
         if plot.suffix[1:].lower() not in kinds:
             fail(f"--plot must end in .png, .pdf or .svg, not {plot.name!r}.")
     if save is not None:
-        from wolfpack.files.model_file import with_npz
+        from wolfpack.files.npz import with_npz
 
         check_target("--save", save, with_npz(save) if save.name else save)
 
@@ -81,22 +81,12 @@ def check_target(option: str, given: Path, path: Path) -> None:
     """Fail where an option names a file that cannot be written."""
     try:
         for place in (given, path):
-            if place.exists() and not place.is_file():
+            is_open = isinstance(follow(place), int) or place.is_char_device()
+            if place.exists() and not place.is_file() and not is_open:
                 what = "a folder" if place.is_dir() else "no file"
                 fail(f"{option} must name a file, but {place} is {what}.")
         if not path.parent.is_dir():
             fail(f"there is no folder {path.parent} to write {path.name} into.")
-        _try_to_write(path)
+        try_to_write(path)
     except OSError as error:
         fail(f"{option}: {path} cannot be written: {error.strerror}.")
-
-
-def _try_to_write(path: Path) -> None:
-    """Open a file and leave it as it was; raise what a real attempt would."""
-    is_new = not path.exists()
-    with path.open("ab"):
-        pass
-    if is_new:
-        path.unlink()
-    with tempfile.TemporaryFile(dir=path.parent):  # as `replacing` makes one there
-        pass

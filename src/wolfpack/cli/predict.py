@@ -99,7 +99,7 @@ def _in_words(found: Any, names: list[str] | None, chains: bool) -> list[Any]:
 
 
 def _write(reader: Any, examples: Any, labels: Any, path: Path) -> None:
-    from wolfpack.files.npz import replacing
+    from wolfpack.files.replace import replacing
 
     with replacing(path) as file:
         file.write(reader.write(examples, labels).encode())

@@ -1,14 +1,14 @@
 """One HTML page of all experiments, with pictures inside: nothing is fetched."""
 
 import base64
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any
+
+from wolfpack.files.replace import replacing
 
 Record = dict[str, Any]
 
@@ -118,10 +118,9 @@ FAST = (
 def write(records: Sequence[Record], out: Path) -> Path:
     """Write report.html into `out`, where the pictures are; return its path."""
     path = out / "report.html"
-    with tempfile.TemporaryDirectory(prefix=".report-", dir=out) as folder:
-        whole = Path(folder, path.name)
-        whole.write_text(page(records, out), encoding="utf-8")
-        os.replace(whole, path)
+    text = page(records, out)
+    with replacing(path) as file:
+        file.write(text.encode())
     return path
 
 

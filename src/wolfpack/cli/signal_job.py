@@ -10,7 +10,8 @@ from wolfpack.change_points.segmentation import StaircaseWarning
 from wolfpack.cli.jobs import Job, forced
 from wolfpack.engines.ray import Ray
 from wolfpack.estimators.signals import GroupFusedLasso
-from wolfpack.files.model_file import with_npz
+from wolfpack.files.npz import with_npz, write_npz
+from wolfpack.files.replace import save_picture
 from wolfpack.problem import Problem
 from wolfpack.problems.fused_lasso import group_fused_lasso
 
@@ -63,13 +64,14 @@ class SignalJob(Job):
         """Keep the recovered signal."""
         path = with_npz(path)
         model = self.model
-        np.savez(path, signal=model.signal_, change_points=model.change_points_)
+        found = {"signal": model.signal_, "change_points": model.change_points_}
+        write_npz(path, found)
         return path
 
     def plot(self, path: Path) -> None:
         """Draw original, noisy and recovered signal."""
         axes = self.model.plot(self.noisy, original=self.clean)
-        axes.ravel()[0].figure.savefig(path, dpi=150)
+        save_picture(axes.ravel()[0].figure, path)
 
     def summary(self, report: dict[str, Any]) -> str:
         """Say what came out."""

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from wolfpack import theory
 from wolfpack.advice import Advice, suggest_batch_size
+from wolfpack.files.replace import save_picture
 from wolfpack.problem import Problem
 from wolfpack.run.interrupt import AllOrNothing
 from wolfpack.solve import solve
@@ -179,8 +180,7 @@ class Report:
         from wolfpack.plotting import plot_speedup
 
         ax = plot_speedup(self.batch_sizes, self.speedup(), self.advice)
-        figure: Any = ax.figure
-        figure.savefig(path, dpi=150)
+        save_picture(ax.figure, path)
 
     def _constants_in_words(self) -> list[str]:
         found, n = self.constants, self.problem.n_blocks

@@ -16,6 +16,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from wolfpack.files.npz import write_npz
 from wolfpack.kernels.cache import user_cache
 
 OCR_URL = "https://ai.stanford.edu/~btaskar/ocr/letter.data.gz"
@@ -223,15 +224,13 @@ def _download_ocr(data_home: Folder) -> tuple[np.ndarray, ...]:
             pooch.HTTPDownloader(stream=False)(OCR_URL, str(raw), None)
             arrays = parse_ocr(raw)
             pixels, labels, offsets, folds = arrays
-            np.savez_compressed(
-                Path(folder, "letters.npz"),
-                pixels=np.packbits(pixels, axis=1),
-                labels=labels.astype(np.uint8),
-                offsets=offsets.astype(np.int32),
-                folds=folds.astype(np.uint8),
-            )
-            # A rename, so that no other process sees half a file.
-            os.replace(Path(folder, "letters.npz"), target)
+            kept = {
+                "pixels": np.packbits(pixels, axis=1),
+                "labels": labels.astype(np.uint8),
+                "offsets": offsets.astype(np.int32),
+                "folds": folds.astype(np.uint8),
+            }
+            write_npz(target, kept, packed=True)
     except _UNREADABLE as error:
         raise DatasetError(
             f"{' or '.join(OCR_FILES)} was not found in {_searched(data_home)}, and "

@@ -15,8 +15,8 @@ from wolfpack.files.npz import (
     one_line,
     read_npz,
     read_text,
-    replacing,
     with_npz,
+    write_npz,
 )
 
 FORMAT, CHAINS_ONLY = "wolfpack model 2", "wolfpack chain model 1"
@@ -94,9 +94,7 @@ def save_model(model: Any, path: str | os.PathLike, **about: Any) -> Path:
     arrays["json"] = np.array(json.dumps(described, default=_plain))
     # A large array of zeros is packed so well that `read_npz` would refuse it.
     small = sum(array.nbytes for array in arrays.values()) < FREE_BYTES // 2
-    write: Any = np.savez_compressed if small else np.savez
-    with replacing(path) as file:
-        write(file, **arrays)
+    write_npz(path, arrays, packed=small)
     return path
 
 

@@ -1,36 +1,24 @@
-"""Files that others may have touched: written whole or not at all, read with care.
+"""Files of arrays that others may have touched: read with care.
 
-A file is written under a name of its own beside the target and then takes its place,
-so that neither a full disk nor a second writer leaves half a file. An .npz file is read
-entry by entry: only those that are asked for, never a pickle, and only after the sizes
-that it declares have been compared with the size of the file.
+An .npz file is read entry by entry: only those that are asked for, never a pickle, and
+only after the sizes that it declares have been compared with the size of the file.
 """
 
-import contextlib
-import hashlib
 import math
 import os
-import platform
-import re
-import secrets
-import time
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
 
+from wolfpack.files.replace import is_stream, replacing
+
 # Entries may unpack to FREE_BYTES in all, or to MOST_RATIO times the file if that is
 # more.
 FREE_BYTES, MOST_RATIO = 2**28, 100
-# A part file is named after the first KEPT letters of its target, the machine and the
-# process that writes it. It is removed once that process is gone, or after
-# STALE_SECONDS.
-PART, KEPT, STALE_SECONDS = ".part", 32, 3600.0
-_MACHINE = hashlib.blake2b(platform.node().encode(), digest_size=4).hexdigest()
-
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
@@ -39,58 +27,13 @@ class FileError(ValueError):
     """What is wrong with a file: a sentence that lacks its subject, the file's name."""
 
 
-@contextlib.contextmanager
-def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Open a new file that takes the place of `path` once it is written.
-
-    Where the writing fails, `path` stays as it was and the new file is removed.
-    """
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"there is no folder {path.parent} to write {path.name} into."
-        )
-    mine = f"{_MACHINE}-{os.getpid()}-{secrets.token_hex(4)}"
-    temporary = path.with_name(f"{path.name[:KEPT]}.{mine}{PART}")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    _remove_stale(path)
-
-
-def _remove_stale(path: Path) -> None:
-    """Remove what a killed process left half written."""
-    name = re.escape(path.name[:KEPT])
-    form = rf"{name}\.([0-9a-f]{{8}})-(\d+)-[0-9a-f]{{8}}{re.escape(PART)}"
-    with contextlib.suppress(OSError), os.scandir(path.parent) as entries:
-        for entry in entries:
-            found = re.fullmatch(form, entry.name)
-            if found is None:
-                continue
-            with contextlib.suppress(OSError):
-                old = time.time() - entry.stat().st_mtime > STALE_SECONDS
-                if old or (found[1] == _MACHINE and not _is_alive(int(found[2]))):
-                    os.unlink(entry.path)
-
-
-def _is_alive(pid: int) -> bool:
-    """Return whether a process of this machine is there."""
-    if os.name != "posix":  # on Windows `os.kill` would end the process
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):  # it belongs to another user
-        pass
-    return True
+def write_npz(
+    path: str | os.PathLike, arrays: dict[str, Any], *, packed: bool = False
+) -> None:
+    """Write arrays into an .npz file, all at once or not at all."""
+    write: Any = np.savez_compressed if packed else np.savez
+    with replacing(path) as file:
+        write(file, **arrays)
 
 
 def read_npz(path: str | os.PathLike, names: Iterable[str]) -> dict[str, np.ndarray]:
@@ -180,4 +123,6 @@ def one_line(error: Exception) -> str:
 def with_npz(path: str | os.PathLike) -> Path:
     """Append .npz unless it is there; "alpha0.01" has a dot, but no known suffix."""
     path = Path(path)
-    return path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
+    if path.suffix == ".npz" or is_stream(path):  # as /dev/stdout
+        return path
+    return path.with_name(path.name + ".npz")

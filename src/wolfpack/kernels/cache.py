@@ -24,7 +24,7 @@ from numba.core import config, serialize
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 
-from wolfpack.files.npz import replacing
+from wolfpack.files.replace import replacing
 from wolfpack.kernels import link
 
 # Loops that were used within KEPT_DAYS stay, the latest up to KEPT_BYTES in all.
@@ -151,7 +151,7 @@ def _say_once(folder: Path, error: OSError) -> None:
             "Compiled loops cannot be kept in %s (%s): every process compiles them "
             "anew. Make room there, or name another folder in WOLFPACK_CACHE.",
             folder,
-            error.strerror or error,
+            os.strerror(error.errno) if error.errno else error,
         )
 
 
