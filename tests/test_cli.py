@@ -318,8 +318,16 @@ def test_ocr_is_tested_on_the_other_folds(data_home, monkeypatch):
     assert 0.5 < report["test_score"] < report["train_score"] <= 1
 
 
-@pytest.mark.parametrize("engine", ["serial", "threads"])
-def test_interrupt_keeps_the_answer_so_far(data_home, tmp_path, engine):
+@pytest.mark.parametrize(
+    ("engine", "number"),
+    [
+        ("serial", signal.SIGINT),
+        ("threads", signal.SIGINT),
+        ("serial", signal.SIGTERM),
+        ("threads", signal.SIGTERM),
+    ],
+)
+def test_a_signal_keeps_the_answer_so_far(data_home, tmp_path, engine, number):
     command = [sys.executable, "-m", "wolfpack", "fit", "ocr", "--folds", "0"]
     command += [
         "--engine",
@@ -340,9 +348,9 @@ def test_interrupt_keeps_the_answer_so_far(data_home, tmp_path, engine):
         env={**os.environ, "WOLFPACK_DATA": str(data_home)},
     )
     first = process.stdout.readline()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     rest, errors = process.communicate(timeout=HANG_SECONDS)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert errors == ""
     report = json_lines(first + rest)[-1]
     assert report["status"] == "INTERRUPTED"

@@ -186,13 +186,14 @@ def test_signs_of_life_show_progress(problem, engine):
 
 
 @every_engine
-def test_ctrl_c_keeps_the_iterate(problem, engine):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_keeps_the_iterate(problem, engine, number):
     spy.set_fault(problem, spy.SLEEPS, after=1, microseconds=1000)
-    before, begun = signal.getsignal(signal.SIGINT), threading.Event()
+    before, begun = signal.getsignal(number), threading.Event()
 
     def press():
         begun.wait(HANG_SECONDS)
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
 
     def callback(event):
         if event.row.n_updates > 0:
@@ -205,8 +206,9 @@ def test_ctrl_c_keeps_the_iterate(problem, engine):
     assert result.status is Status.INTERRUPTED
     assert result.n_updates > 0
     assert result.trace[-1].n_oracle_calls == result.n_oracle_calls
+    assert result.signal == number
     spy.assert_sound(problem, result.state)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(number) is before
 
 
 SCRIPT = """
@@ -223,7 +225,8 @@ print(result.status.name, result.n_updates > 0)
 
 @pytest.mark.parametrize("engine", ["Threads(3)", "Sync(2)"])
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
-def test_a_process_ends_after_ctrl_c(compiled, engine):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_process_ends_after_a_signal(compiled, engine, number):
     code = SCRIPT.format(tests=str(Path(__file__).parent), engine=engine)
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -231,7 +234,7 @@ def test_a_process_ends_after_ctrl_c(compiled, engine):
     )  # fmt: skip
     for _ in range(3):
         assert process.stdout.readline() == "alive\n"
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     rest, errors = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0, errors
     assert rest.splitlines()[-1] == "INTERRUPTED True"

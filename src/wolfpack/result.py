@@ -45,7 +45,7 @@ class Status(enum.Enum):
     EPOCH_LIMIT = "max_epochs passes are done and the gap is still above tol."
     TIME_LIMIT = "max_seconds have passed and the gap is still above tol."
     STOPPED = "The callback asked to stop."
-    INTERRUPTED = "Interrupted from the keyboard; the iterate so far is kept."
+    INTERRUPTED = "Interrupted by Ctrl-C or SIGTERM; the iterate so far is kept."
     STALLED = (
         "Steps have become too small to change the objective; the gap cannot fall."
     )
@@ -149,6 +149,9 @@ class Result:
         the outer steps that it made.
     trace : list of TraceRow
         One row a check.
+    signal : int or None
+        The signal that came during the run, such as `signal.SIGTERM`; a script that was
+        told to end may leave with exit code 128 + signal.
     state : State
         For `solve(start=...)` and `save`. An estimator's `result_` has it only with
         warm_start=True, else None.
@@ -190,6 +193,7 @@ class Result:
     traffic: Traffic | None = None
     reach: float = 1.0
     n_outer: int = 0
+    signal: int | None = None
 
     @property
     def converged(self) -> bool:

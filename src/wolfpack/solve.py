@@ -17,7 +17,7 @@ from wolfpack.kernels.notice import compiling
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result
 from wolfpack.run import acceleration
-from wolfpack.run.interrupt import Held, Interrupt
+from wolfpack.run.interrupt import Held, Interrupt, terminable
 from wolfpack.run.loop import Run
 from wolfpack.run.options import Options
 from wolfpack.state import State
@@ -138,8 +138,8 @@ def solve(
         raise TypeError(f"engine must be an engine like Serial(), not {engine!r}.")
     check_scale(problem)
     engine = Serial() if engine is None else engine
-    # With plain Python functions little is compiled, in less than a second: be silent.
-    with compiling(_describe(problem), silent=not problem.kernels().compiled):
+    silent = not problem.kernels().compiled  # plain Python compiles in under a second
+    with terminable(), compiling(_describe(problem), silent=silent):
         spent = 0.0 if problem.trusted else _check(problem)
         if isinstance(batch_size, str) and batch_size == "auto":
             seed = rng if _is_int(rng) else None

@@ -23,8 +23,13 @@ from soak_checks import require
 
 import wolfpack
 from wolfpack import EngineError, OracleError, State, StateError, Status
+from wolfpack.run.interrupt import raise_terminated
 
 PATIENCE = 20.0  # seconds, after which a fault that did not come is given up
+HANDLERS = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: raise_terminated,
+}
 ENDS = {Status.CONVERGED, Status.STALLED, Status.TIME_LIMIT}
 
 
@@ -150,23 +155,24 @@ def ctrl_c(scene):
             event.state.save(saved)
             sender.begin.set()
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    sender, result = Sender(scene, [signal.SIGINT] * count, apart), None
+    number = int(scene.rng.choice([signal.SIGINT, signal.SIGTERM]))
+    before = signal.signal(number, HANDLERS[number])
+    sender, result = Sender(scene, [number] * count, apart), None
     try:
         try:
             sender.start()
             result = scene.solve(arms.SLEEPS, -1, 1, microseconds, callback=save)
             sender.join()  # it may come when all is over
         finally:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(number, signal.SIG_IGN)
     except KeyboardInterrupt as error:
-        require(count > 1 or not _was_inside(error), "Ctrl-C lost the iterate")
+        require(count > 1 or not _was_inside(error), f"signal {number} lost x")
     except EngineError as error:  # a server that does not answer is not waited for
         return Outcome("EngineError", error.state)
     finally:
         sender.begin.set()
         sender.join()
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
     if result is None:
         state = State.load(saved) if saved.exists() else None
         return Outcome("KeyboardInterrupt", state)
@@ -249,8 +255,7 @@ def damaged_state(scene):
 
 def dying(scene):
     """The process dies while it saves its state now and then. It never returns."""
-    number = int(scene.rng.choice([signal.SIGKILL, signal.SIGTERM]))
-    path, sender = scene.folder / "state.npz", Sender(scene, [number])
+    path, sender = scene.folder / "state.npz", Sender(scene, [signal.SIGKILL])
 
     def save(event):
         if event.checked:
@@ -261,7 +266,7 @@ def dying(scene):
     scene.solve(arms.SLEEPS, -1, 1, 30, check_every=1.0, callback=save)
     sender.join()
     time.sleep(5.0)
-    raise checks.Broken(f"signal {number} did not end the process")
+    raise checks.Broken("SIGKILL did not end the process")
 
 
 def after_death(scene):

@@ -1,8 +1,9 @@
-"""Ctrl-C while something is measured: what a cut run gave is never a measurement."""
+"""Ctrl-C and SIGTERM: a run is kept, and what a cut run gave is never a measurement."""
 
 import contextlib
 import importlib
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ from limits import HANG_SECONDS
 
 import wolfpack
 from wolfpack import Status, delays
-from wolfpack.run.interrupt import AllOrNothing, Interrupt
+from wolfpack.run.interrupt import AllOrNothing, Interrupt, Terminated
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).resolve().parents[2]
 
@@ -43,43 +44,161 @@ def solve(problem, callback=press, **how):
     return wolfpack.solve(problem, callback=callback, **how)
 
 
-def test_alone_a_solve_returns_what_it_has(problem):
-    before = signal.getsignal(signal.SIGINT)
-    assert solve(problem).status is Status.INTERRUPTED
-    assert signal.getsignal(signal.SIGINT) is before
+def terminate(*_):
+    """Ask this process to end; the signal is handled before this returns."""
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
+both = pytest.mark.parametrize(
+    ("send", "number", "error"),
+    [
+        (press, signal.SIGINT, KeyboardInterrupt),
+        (terminate, signal.SIGTERM, Terminated),
+    ],
+)
+
+
+@both
+def test_alone_a_solve_returns_what_it_has(problem, send, number, error):
+    before = signal.getsignal(number)
+    result = solve(problem, send)
+    assert result.status is Status.INTERRUPTED
+    assert result.signal == number
+    assert signal.getsignal(number) is before
+
+
+@both
 @pytest.mark.parametrize("tol", [0, 1e9])  # it stops early; it has reached its goal
-def test_a_measured_solve_raises(problem, tol):
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), AllOrNothing():
-        solve(problem, tol=tol)
-    assert signal.getsignal(signal.SIGINT) is before
+def test_a_measured_solve_raises(problem, tol, send, number, error):
+    before = signal.getsignal(number)
+    with pytest.raises(error), AllOrNothing():
+        solve(problem, send, tol=tol)
+    assert signal.getsignal(number) is before
 
 
-def test_it_raises_between_two_solves_and_where_it_was_lost():
-    with pytest.raises(KeyboardInterrupt), AllOrNothing():
-        press()
+@both
+def test_the_second_signal_is_raised_at_once(problem, send, number, error):
+    before, sent = signal.getsignal(number), []
+
+    def callback(event):
+        sent.append(send())
+        sent.append(send())
+        sent.append("never")
+
+    with pytest.raises(error):
+        solve(problem, callback)
+    assert len(sent) == 1
+    assert signal.getsignal(number) is before
+
+
+@both
+def test_an_estimator_keeps_what_it_learnt_and_raises(send, number, error):
+    model = wolfpack.GroupFusedLasso(alpha=0.4, callback=send)
+    with pytest.raises(error, match="what it had learnt is kept") as caught:
+        model.fit(np.arange(20.0).reshape(10, 2))
+    assert type(caught.value) is error
+    assert model.status_ is Status.INTERRUPTED
+
+
+def test_a_signal_at_the_goal_is_not_lost(problem):
+    result = solve(problem, terminate, tol=1e9)
+    assert result.converged
+    assert result.signal == signal.SIGTERM
+
+
+def test_a_handler_of_the_user_is_left_alone(problem):
+    got = []
+
+    def own(number, frame):
+        got.append(number)
+
+    before = signal.signal(signal.SIGTERM, own)
+    try:
+        result = solve(problem, terminate, max_epochs=3)
+        assert signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert result.status is Status.EPOCH_LIMIT
+    assert result.signal is None
+    assert set(got) == {signal.SIGTERM}
+
+
+def test_before_the_first_update_it_is_raised():
+    before = signal.getsignal(signal.SIGTERM)
+
+    def gradient(x, i):
+        terminate()
+        return x[i]
+
+    problem = wolfpack.from_blocks(np.zeros((3, 2)), gradient, wolfpack.l2_ball())
+    with pytest.raises(Terminated):
+        wolfpack.solve(problem)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def solve_for_ever(path):
+    problem = wolfpack.from_blocks(
+        np.zeros((3, 2)), lambda x, i: x[i] - 2.0, wolfpack.l2_ball()
+    )
+    solve(problem, lambda event: Path(path).touch(), max_epochs=np.inf)
+
+
+def test_a_child_of_multiprocessing_ends_as_its_parent_wants(tmp_path):
+    path = tmp_path / "began"
+    child = multiprocessing.get_context("spawn").Process(
+        target=solve_for_ever, args=(path,)
+    )
+    child.start()
+    while not path.exists():
+        assert child.is_alive()
+    child.terminate()
+    child.join(HANG_SECONDS)
+    assert child.exitcode == -signal.SIGTERM
+
+
+ENDED = """
+import os, signal, numpy as np, wolfpack
+def send(event):
+    os.kill(os.getpid(), signal.SIGTERM)
+wolfpack.GroupFusedLasso(alpha=0.4, callback=send).fit(np.arange(20.0).reshape(10, 2))
+"""
+
+
+def test_the_process_ends_as_sigterm_asks():
+    done = subprocess.run([sys.executable, "-c", ENDED], timeout=HANG_SECONDS)
+    assert done.returncode == 143
+
+
+@both
+def test_it_raises_between_two_solves_and_where_it_was_lost(send, number, error):
+    with pytest.raises(error), AllOrNothing():
+        send()
     lost = contextlib.suppress(KeyboardInterrupt)  # as in a destructor
-    with pytest.raises(KeyboardInterrupt), AllOrNothing(), lost:
-        press()
+    with pytest.raises(error), AllOrNothing(), lost:
+        send()
 
 
-def test_a_solve_within_a_solve_tells_the_outer_one(problem):
+@both
+def test_a_solve_within_a_solve_tells_the_outer_one(problem, send, number, error):
     inner = []
 
     def callback(event):
         if not inner:
-            inner.append(solve(problem).status)
+            inner.append(solve(problem, send).status)
 
     outer = solve(problem, callback)
     assert inner == [Status.INTERRUPTED]
     assert outer.status is Status.INTERRUPTED
+    assert outer.signal == number
 
 
-def test_an_interrupt_alone_stays_a_flag():
+@both
+def test_a_run_that_begins_after_the_signal_stops_at_once(problem, send, number, error):
     with Interrupt() as interrupt:
-        press()
+        send()
+        with pytest.raises(error):  # before the first update nothing is lost
+            solve(problem, None)
+    assert interrupt.signal == number
     assert interrupt.asked
 
 

@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from wolfpack.cli.console import INTERRUPTED, LIMIT_REACHED, Watcher, fail, plain_errors
+from wolfpack.cli.console import Watcher, fail, leave, plain_errors
 from wolfpack.cli.options import check_target, check_targets
 from wolfpack.files.replace import replacing, save_picture
 from wolfpack.files.table import Table, read_table
+from wolfpack.run.interrupt import Interrupt
 
 SHOWN = 4  # columns whose means are printed
 HELP = {
@@ -45,7 +46,8 @@ def changes(
 
     A CSV file may have a line of names, and an index of dates in its first column.
     In Python: `wolfpack.GroupFusedLasso(n_change_points="auto").fit(Y)`.
-    Exit code 0: converged; 3: a limit was reached first; 130: interrupted.
+    Exit code 0: converged; 3: a limit was reached first; 130: interrupted;
+    143: ended by SIGTERM.
     """
     with plain_errors():
         check_targets(None, plot)
@@ -54,21 +56,20 @@ def changes(
         table = read_table(file)
         options = {"n_change_points": _read_number(n), "alpha": alpha, "q": q}
         found = Found(table, standardize, as_json)
-        found.fit({**options, "max_seconds": max_seconds})
-        report, failed = found.report(), None
-        try:
-            _keep(found, report, plot, save)
-        except OSError as error:
-            failed = error
-        if as_json:
-            print(json.dumps({"file": str(file), **report}))  # noqa: T201
-        else:
-            _show(file, found, report)
+        with Interrupt() as stop:  # the answer is saved before the command ends
+            found.fit({**options, "max_seconds": max_seconds})
+            report, failed = found.report(), None
+            try:
+                _keep(found, report, plot, save)
+            except OSError as error:
+                failed = error
+            if as_json:
+                print(json.dumps({"file": str(file), **report}))  # noqa: T201
+            else:
+                _show(file, found, report)
         if failed is not None:  # the answer was printed before
             fail(failed)
-    if report["status"] == "INTERRUPTED":
-        raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(0 if report["status"] == "CONVERGED" else LIMIT_REACHED)
+    leave(report["status"], stop.signal)
 
 
 class Found:

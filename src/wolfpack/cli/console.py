@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import signal
 import sys
 import warnings
 from typing import Any, NoReturn
@@ -18,8 +19,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from wolfpack.kernels.notice import compiling
 from wolfpack.result import Event, Result, TraceRow
+from wolfpack.run.interrupt import terminable
 
-INTERRUPTED = 130  # the exit code, as of any program that Ctrl-C ends
+SIGNALLED = 128  # plus the signal is the exit code of a program that a signal ends
 LIMIT_REACHED = 3
 
 
@@ -135,10 +137,19 @@ def fail(message: object, code: int = 1) -> NoReturn:
     raise typer.Exit(code)
 
 
+def leave(status: str, number: int | None) -> NoReturn:
+    """Leave with the code of a status, or of the signal that came during the run."""
+    if number is not None:
+        raise typer.Exit(SIGNALLED + number)
+    raise typer.Exit(0 if status == "CONVERGED" else LIMIT_REACHED)
+
+
 class plain_errors:
     """Turn the library's errors into one line, and silence its warnings."""
 
     def __enter__(self) -> None:
+        self._terminable = terminable()
+        self._terminable.__enter__()
         self._caught = warnings.catch_warnings()
         self._caught.__enter__()
         warnings.simplefilter("ignore")
@@ -147,6 +158,7 @@ class plain_errors:
         self._logger.setLevel(logging.ERROR)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._terminable.__exit__(None, None, None)
         self._caught.__exit__(None, None, None)
         self._logger.setLevel(self._level)
         # A reader such as `head` has closed the pipe, or `fail` has printed the error:
@@ -154,6 +166,7 @@ class plain_errors:
         if isinstance(error, BrokenPipeError | typer.Exit):
             return
         if isinstance(error, KeyboardInterrupt):
-            fail(error if error.args else "interrupted.", INTERRUPTED)
+            code = getattr(error, "code", SIGNALLED + signal.SIGINT)
+            fail(error if error.args else "interrupted.", code)
         if isinstance(error, ValueError | RuntimeError | OSError | ImportError):
             fail(error)

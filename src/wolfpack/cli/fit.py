@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from wolfpack.cli.console import INTERRUPTED, LIMIT_REACHED, fail, plain_errors
+from wolfpack.cli.console import fail, leave, plain_errors
 from wolfpack.cli.options import (
     Engine,
     Mode,
@@ -18,6 +18,7 @@ from wolfpack.cli.options import (
     read_folds,
     read_step,
 )
+from wolfpack.run.interrupt import Interrupt
 
 HELP = {
     "dataset": "One of `wolfpack datasets`, or a file: .txt or .conll (CoNLL columns), "
@@ -96,8 +97,8 @@ def fit(
 
     In Python: `wolfpack.ChainSSVM(...).fit(X, y)`, `wolfpack.MulticlassSVM(...)` or
     `wolfpack.GroupFusedLasso(...).fit(Y)`; `--engine threads` is `engine=Threads()`.
-    Exit code 0: converged; 3: a limit was reached first; 130: interrupted (the model so
-    far is still saved).
+    Exit code 0: converged; 3: a limit was reached first; 130: interrupted, 143: ended
+    by SIGTERM (the model so far is still saved).
     """
     options = _given(
         alpha=alpha,
@@ -131,15 +132,13 @@ def fit(
             raise ValueError("--report is for labels; --plot draws a signal.")
         if not as_json:
             say(job.describe(options), markup=False)
-        found = job.fit(options, as_json=as_json, quiet=quiet, engine=team)
-        failed = job.keep(found, save, plot, report)
-        say(json.dumps(found) if as_json else job.summary(found), markup=False)
+        with Interrupt() as stop:  # what was learnt is saved before the command ends
+            found = job.fit(options, as_json=as_json, quiet=quiet, engine=team)
+            failed = job.keep(found, save, plot, report)
+            say(json.dumps(found) if as_json else job.summary(found), markup=False)
         if failed is not None:  # the answer was printed before
             fail(failed)
-    status = found["status"]
-    if status == "INTERRUPTED":
-        raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(0 if status == "CONVERGED" else LIMIT_REACHED)
+    leave(found["status"], stop.signal)
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -74,8 +74,8 @@ def run(
 
             try:
                 record = common.run(experiment, fast, out, tell)
-            except KeyboardInterrupt:
-                raise KeyboardInterrupt(
+            except KeyboardInterrupt as stop:
+                raise type(stop)(
                     f"interrupted at {name}, of which nothing is kept; what was "
                     f"finished before is in {out}, and the same command goes on there."
                 ) from None

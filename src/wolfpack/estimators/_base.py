@@ -21,6 +21,7 @@ from wolfpack.estimators._callbacks import CallbackSupportMixin
 from wolfpack.kernels.notice import say
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result, Status, TraceRow
+from wolfpack.run.interrupt import error_of
 from wolfpack.solve import solve
 from wolfpack.state import State, StateError
 
@@ -100,8 +101,9 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         self._learn(result, describe)
         self._ridge = problem.ridge
         context.call_on_fit_task_end(**about, reconstruction_attributes={})
-        if result.status is Status.INTERRUPTED:  # so that a search over fits stops too
-            raise KeyboardInterrupt("fit was interrupted; what it had learnt is kept.")
+        if result.signal is not None:  # so that a search over fits stops too
+            what = "fit was interrupted; what it had learnt is kept."
+            raise error_of(result.signal)(what)
         if result.status in UNFINISHED:
             # Level 4 is the caller of `fit`: its decorator is a frame of its own.
             advice = _advice(result, self.tol) + self._caution
@@ -294,7 +296,5 @@ def _advice(result: Result, tol: float) -> str:
     if result.status in FAILED:
         return result.status.value
     limit = "max_iter" if result.status is Status.EPOCH_LIMIT else "max_seconds"
-    return (
-        f"Stopped before convergence: {reached}, above tol = {tol:g}. Raise {limit} "
-        "or tol."
-    )
+    text = f"Stopped before convergence: {reached}, above tol = {tol:g}."
+    return f"{text} Raise {limit} or tol."

@@ -1,6 +1,6 @@
 """The one driver: advance a session, check, report, stop.
 
-Time is sliced so that a callback, a time limit or Ctrl-C is answered within a moment;
+Time is sliced so that a callback, a time limit or a signal is answered within a moment;
 slices and interrupted checks leave no mark on the iterate. Scheduled checks rebuild v
 from x in double precision; with a reproducible engine they happen at the same updates
 in a run that was stopped and resumed, so both give the same bits. Other engines run in
@@ -9,6 +9,7 @@ longer slices, which `pulse` cuts short, and are checked by the clock as well.
 The driver knows an engine by the contract in `engines.base` only.
 """
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable
@@ -91,7 +92,8 @@ class Run:
         self._interrupt = interrupt
         with self.crew:
             try:
-                return self._finish(self._run())
+                result = self._finish(self._run())
+                return dataclasses.replace(result, signal=interrupt.signal)
             finally:
                 self.session.close()
                 if not self.engine.reproducible:  # workers change gaps, not the tree
@@ -156,7 +158,7 @@ class Run:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether Ctrl-C was pressed."""
+        """Whether Ctrl-C was pressed, or SIGTERM came."""
         return self._interrupt.asked
 
     @property

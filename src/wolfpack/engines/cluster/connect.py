@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from wolfpack.result import EngineError
+from wolfpack.run.interrupt import same_handler
 
 CONNECT_SECONDS = 18.0
 ANSWER_SECONDS = 300.0  # a server that is silent for longer counts as lost
@@ -52,10 +53,10 @@ def connect(ray: Any, address: str | None, n_workers: int | None) -> None:
     """Join the cluster at `address`; without one, start Ray on this machine.
 
     Ray sets RAY_AUTH_MODE while it joins; it is restored, because the next cluster may
-    need another value.
+    need another value. So is the handler of SIGTERM, which Ray sets, too.
     """
     check_certificates()
-    with _environment(RAY_AUTH_MODE=None):
+    with _environment(RAY_AUTH_MODE=None), same_handler():
         if address is None:
             _start(ray, n_workers)
         else:
