@@ -48,12 +48,13 @@ def asleep(n: int, microseconds: int, folder: str = ""):
         oracle=oracle,
         work=lambda: (np.zeros(DIMENSIONS), np.array([float(microseconds)])),
     )
-    return problem.made_by(asleep, n, microseconds, folder)
+    return problem.made_by(asleep, n, microseconds, folder, ours=True)
 
 
 def with_straggler(n: int, microseconds: int, folder: str):
     """Return a problem that is slow in one of the processes that unpickle it."""
-    return asleep(n, microseconds).made_by(asleep, n, microseconds, folder)
+    problem = asleep(n, microseconds)
+    return problem.made_by(asleep, n, microseconds, folder, ours=True)
 
 
 class Clock:

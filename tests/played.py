@@ -26,15 +26,14 @@ def from_file(path):
         contains=spy.contains,
         scale=0.5 * d * 0.09,
         name="from a file",
-        trusted=True,
-    ).made_by(from_file, path)
+    ).made_by(from_file, path, ours=True)
 
 
 def sleepy(microseconds):
     """Return a problem in no hurry."""
     problem = spy.make(n=100)
     spy.set_fault(problem, spy.SLEEPS, microseconds=microseconds)
-    return problem.made_by(sleepy, microseconds)
+    return problem.made_by(sleepy, microseconds, ours=True)
 
 
 def lasso(n=100):

@@ -120,9 +120,8 @@ def make(n=40, d=5, m=3, seed=0, spread=0.3):
         scale=0.5 * float(np.square(data.b).sum()),
         finish=lambda shared: shared.copy(),
         name="spy",
-        trusted=True,
     )
-    return problem.made_by(make, n, d, m, seed, spread)
+    return problem.made_by(make, n, d, m, seed, spread, ours=True)
 
 
 def make_ridge(n=40, d=5, m=3, seed=0, spread=0.3):
@@ -132,7 +131,14 @@ def make_ridge(n=40, d=5, m=3, seed=0, spread=0.3):
     problem = dataclasses.replace(
         plain, data=plain.data._replace(b=np.zeros(d)), shared=-b, ridge=1.0
     )
-    return problem.made_by(make_ridge, n, d, m, seed, spread)
+    return problem.made_by(make_ridge, n, d, m, seed, spread, ours=True)
+
+
+def unchecked(problem, **changes):
+    """Return a changed copy that is not checked: its fault is met in the run."""
+    copy = dataclasses.replace(problem, **changes)
+    object.__setattr__(copy, "check", lambda: None)
+    return copy
 
 
 def set_fault(problem, kind, block=-1, after=0, microseconds=0, calls=0):

@@ -111,7 +111,7 @@ def quartic_value(data, shared):
 
 
 def ridge_problem(**changes):
-    return dataclasses.replace(by_hand().problem, trusted=False, **changes)
+    return dataclasses.replace(by_hand().problem, **changes)
 
 
 def test_check_accepts_a_true_ridge():
@@ -143,7 +143,7 @@ def test_check_refuses_a_wrong_ridge(changes, sentence):
 
 def test_check_refuses_a_ridge_where_g_has_a_linear_part():
     with pytest.raises(ProblemError, match=r"ridge is 1, so g\(v\)"):
-        dataclasses.replace(spy.make(), trusted=False, ridge=1.0).check()
+        dataclasses.replace(spy.make(), ridge=1.0).check()
 
 
 # Certificates.

@@ -138,7 +138,7 @@ def test_ctrl_c_in_the_middle_of_a_check():
         return x[i] - 1.0
 
     problem = wolfpack.from_blocks(np.zeros((9, 2)), gradient, wolfpack.l2_ball())
-    object.__setattr__(problem, "trusted", True)
+    object.__setattr__(problem, "is_ours", True)
     result = solve(problem, rng=0)
     assert pressed
     assert result.status is Status.INTERRUPTED

@@ -165,7 +165,7 @@ class Problem:
     constants: Callable[["Problem"], Any] | None = field(default=None, repr=False)
     finish: Callable[[np.ndarray], Any] | None = None
     name: str = "problem"
-    trusted: bool = field(default=False, repr=False)
+    is_ours: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Give compiled functions a `data` whose type every process knows."""
@@ -173,19 +173,16 @@ class Problem:
         if all(one is None or is_compiled(one) for one in given):
             object.__setattr__(self, "data", canonical(self.data))
 
-    def made_by(self, function: Callable, *args: Any) -> "Problem":
+    def made_by(self, function: Callable, *args: Any, ours: bool = False) -> "Problem":
         """Note the call that makes this problem; a pickle holds that call alone.
 
-        Functions that are compiled for one problem, and lambdas, cannot be pickled. A
-        changed copy (`dataclasses.replace`) has no such note.
+        Functions that are compiled for one problem, and lambdas, cannot be pickled.
+        `ours`: wolfpack made this problem, so it needs no check. A changed copy
+        (`dataclasses.replace`) has neither mark: its fields may be anyone's.
         """
         object.__setattr__(self, "_recipe", (function, args))
+        object.__setattr__(self, "is_ours", ours)
         return self
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether wolfpack made this problem, and it is no changed copy of one."""
-        return self.trusted and hasattr(self, "_recipe")
 
     def __reduce__(self) -> Any:
         """Return how another process makes the problem."""

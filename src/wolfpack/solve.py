@@ -140,7 +140,7 @@ def solve(
     engine = Serial() if engine is None else engine
     silent = not problem.kernels().compiled  # plain Python compiles in under a second
     with terminable(), compiling(_describe(problem), silent=silent):
-        spent = 0.0 if problem.trusted else _check(problem)
+        spent = 0.0 if problem.is_ours else _check(problem)
         if isinstance(batch_size, str) and batch_size == "auto":
             seed = rng if _is_int(rng) else None
             batch_size = engine.auto_batch_size(problem, seed)

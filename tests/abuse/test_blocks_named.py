@@ -4,10 +4,9 @@ Everything is plain Python here, so that nothing is compiled; compiled loops are
 same sources, and `tests/test_faults.py` has them.
 """
 
-import dataclasses
-
 import numpy as np
 import pytest
+import spy
 
 import wolfpack
 from wolfpack import Delayed, OracleError, Serial, delays
@@ -35,7 +34,7 @@ def make(fault, after):
     problem = wolfpack.from_blocks(
         np.full((N, M), 1 / M), gradient, wolfpack.simplex(), quadratic=True
     )
-    return dataclasses.replace(problem, trusted=True)
+    return spy.unchecked(problem)
 
 
 def boom(found, x, i):
@@ -81,7 +80,7 @@ def test_a_joint_line_search_names_the_block_at_fault(name, after):
 def certify_after(problem, fault):
     """Fail in the first certificate, whatever else works."""
     with pytest.raises(OracleError) as e:
-        solve(dataclasses.replace(problem, **fault), max_epochs=0)
+        solve(spy.unchecked(problem, **fault), max_epochs=0)
     return e.value
 
 
@@ -104,7 +103,7 @@ def test_add_is_named_with_its_block(problem):
     assert error.block == BLOCK
     assert f"add returned NaN on block {BLOCK} in a full pass" in str(error)
     armed = [False]
-    armed_problem = dataclasses.replace(problem, add=raises)
+    armed_problem = spy.unchecked(problem, add=raises)
 
     def arm(event):
         armed[0] = True
@@ -125,7 +124,7 @@ def test_an_oracle_that_writes_into_v_is_found(problem):
 
 def test_numbers_too_large_to_add_are_no_answer():
     problem = make(lambda g, x, i: np.full(M, 1e308), 0)
-    huge = dataclasses.replace(
+    huge = spy.unchecked(
         problem, slope=lambda data, shared, direction, rows, gamma: np.inf
     )
     with pytest.raises(OracleError, match="too large to be added; scale the problem"):

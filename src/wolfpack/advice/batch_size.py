@@ -187,7 +187,7 @@ def _validate(problem: Any, n_workers: Any, engine: Any, seconds: Any) -> Any:
         engine = Threads(n_workers)
     elif n_workers is not None and not isinstance(engine, Serial):
         engine = dataclasses.replace(engine, n_workers=n_workers)
-    if not problem.trusted:
+    if not problem.is_ours:
         problem.check()
     if engine.size > 1 and not problem.kernels().compiled:
         raise ValueError(

@@ -20,7 +20,7 @@ def point_fault(
     """
     has_contains, is_vector = problem.contains is not None, problem.offsets is None
     if from_file:
-        trusted = has_contains and (problem.trusted or is_vector)
+        trusted = has_contains and (problem.is_ours or is_vector)
     else:
         trusted = has_contains or is_vector or same_problem
     wrong = "" if trusted else _try_atoms(problem, blocks)

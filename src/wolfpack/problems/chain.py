@@ -171,8 +171,7 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         constants=constants,
         finish=lambda shared: unpack_weights(shared, n_features, data.n_labels),
         name="chain_ssvm",
-        trusted=True,
-    ).made_by(make_problem, packed, n_rows, n_features, scale)
+    ).made_by(make_problem, packed, n_rows, n_features, scale, ours=True)
 
 
 def _gram_kind(data: Chains, size: int) -> type:

@@ -276,5 +276,4 @@ def make_problem(
         constants=constants,
         finish=lambda shared: shared * roots[:, np.newaxis] + mean,
         name="group_fused_lasso",
-        trusted=True,
-    ).made_by(*recipe)
+    ).made_by(*recipe, ours=True)

@@ -120,7 +120,7 @@ def make_problem(data: chain.Chains, vectors: bool) -> Problem:
     )
     if vectors:
         problem = _with_vectors(problem)
-    return problem.made_by(make_problem, data, vectors)
+    return problem.made_by(make_problem, data, vectors, ours=True)
 
 
 def _with_vectors(problem: Problem) -> Problem:

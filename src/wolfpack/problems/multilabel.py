@@ -148,8 +148,7 @@ def make_problem(data: Any, edges: np.ndarray, sets: np.ndarray | None) -> Probl
         scale=max(_constant_loss(data.truth, data.share), LEAST_SCALE),
         finish=finish,
         name="multilabel_svm",
-        trusted=True,
-    ).made_by(make_problem, tuple(data), edges, sets)
+    ).made_by(make_problem, tuple(data), edges, sets, ours=True)
 
 
 def _squares(packed: Positions) -> np.ndarray:

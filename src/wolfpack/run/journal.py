@@ -168,7 +168,7 @@ class Journal:
         problem = self.run.problem
         best = self._best_v
         # Our own problems cut v into parts first, which takes less memory.
-        if not (problem.trusted and best.dtype == np.float32):
+        if not (problem.is_ours and best.dtype == np.float32):
             best = best.astype(np.float64)
         if problem.finish is not None:
             return problem.finish(best)
