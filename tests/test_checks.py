@@ -8,6 +8,7 @@ import pytest
 
 import wolfpack
 from wolfpack import ProblemError, solve
+from wolfpack.checks import problem as checks
 
 # Changed copies.
 
@@ -61,3 +62,14 @@ def test_a_copy_with_a_start_outside_its_set_is_refused():
     for how in ({"max_epochs": 0}, {"max_epochs": 3, "accelerate": False}):
         with pytest.raises(ProblemError, match="start gave a point of block 0"):
             solve(outside, step="line", **how)
+
+
+def test_a_note_of_older_checks_is_not_believed(monkeypatch):
+    ready().check()
+    called = []
+    monkeypatch.setattr(checks, "check", called.append)
+    ready().check()
+    assert not called  # the note that it passed is on disk
+    monkeypatch.setattr(checks, "source_hash", lambda: "other sources")
+    ready().check()
+    assert len(called) == 1

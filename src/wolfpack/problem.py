@@ -118,8 +118,8 @@ class Problem:
         Whether g is quadratic: the line search is then in closed form.
     ridge : float
         c, where g(v) = c/2 |v|^2 plus a constant; then the run can be accelerated (see
-        `solve`), if there is a `value`. `check` holds it against `slope` and `value`.
-        0: g is another function.
+        `solve`), if there is a `value`. Lower bounds depend on it, so `check` holds it
+        against `slope`, `value` and `score`, to seven digits. 0: g is another function.
     scale : float
         What `tol` is relative to: about the size of the optimal value.
     constants : function (problem) -> theory.Constants or None, optional
@@ -268,12 +268,12 @@ class Problem:
         ProblemError
             With one sentence that says what is wrong and what is needed.
         """
-        from wolfpack.checks.problem import check
+        from wolfpack.checks.problem import check, source_hash
 
         loops = self.kernels()
         digest = Fingerprint()
         facts = loops.key, self.fingerprint, self.start, self.max_rows, self.work()
-        digest.add((*facts, self.local, self.ridge))
+        digest.add((*facts, self.local, self.ridge, self.atom_room, source_hash()))
         passed = digest.hexdigest()
         if passed == getattr(self, "_passed", None):
             return

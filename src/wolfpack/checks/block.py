@@ -16,6 +16,7 @@ class BlockCheck:
         self, problem: Problem, functions: dict[str, Callable], i: int
     ) -> None:
         self.problem, self.functions, self.i = problem, functions, i
+        self.atom = self.start  # of the oracle, once it was called
         self.precise = 1e-6 if problem.shared.dtype == np.float64 else 1e-3
 
     @property
@@ -66,6 +67,7 @@ class BlockCheck:
         self.member(atom, "oracle")
         if not np.array_equal(v, before):
             raise ProblemError("oracle wrote into shared; it may only read it.")
+        self.atom = atom
         score = self.number("score", data, v, i, atom)
         self.agree(least, score, "oracle returned {}, but score of its atom is {}")
         other = self.number("score", data, v, i, point)

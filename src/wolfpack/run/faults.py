@@ -52,11 +52,16 @@ def refuse_negative(problem: Problem, state: State, gap: float, size: float) -> 
     """Raise if a gap is below zero by more than rounding; its terms have `size`."""
     noise = 1e-5 if state.shared.dtype == np.float32 else 1e-9
     if gap < -noise * (size + problem.scale):
+        cause = "the oracle misses its minimum on some block."
+        if state.outer is not None:
+            cause = (
+                f"ridge={problem.ridge:.9g} does not fit g, which must be ridge/2 "
+                f"|v|^2 plus a constant; or {cause}"
+            )
         give_up(
             problem,
             state,
-            f"the gap is {gap:.3g}, and no minimiser gives a negative one: the oracle "
-            "misses its minimum on some block.",
+            f"the gap is {gap:.3g}, and no minimiser gives a negative one: {cause}",
         )
 
 

@@ -56,11 +56,13 @@ class PairCertifier(Certifier):
         found = outer.measure(state.shared, self.origin, self.crew)
         lower = least - c * (0.5 * found.vv - found.vv0) + self._constant
         gap, drift = float(gaps.sum()) + 0.5 * c * found.apart, 0.0
+        value = lower + max(gap, 0.0)  # < 0 by rounding
         is_old = calls - outer.numbers.rebuilt >= REBUILD_PASSES * n
         self.is_exact = is_last or is_old or not gap > NEAR * self.goal
         if self.is_exact:
             image, linear = self.rebuild(state)
-            gap = self.evaluate(image) + linear - lower
+            value = self.evaluate(image) + linear
+            gap = value - lower
             size = abs(least) + abs(linear) + c * (found.vv + found.uu)
             refuse_negative(self.problem, state, gap, size)
             if is_old and not is_last:
@@ -73,7 +75,7 @@ class PairCertifier(Certifier):
         self.seconds = time.perf_counter() - begin
         if self.seconds > PATIENCE_SECONDS and best is state.shared:
             best = self._keep(best)
-        return Certificate(lower + gap, gap, drift, state.shared, best, False, gaps)
+        return Certificate(value, gap, drift, state.shared, best, False, gaps)
 
     def precise(self, shared: np.ndarray) -> np.ndarray:
         """Return v for exact scores: as it is where `score` adds in double precision.
