@@ -42,6 +42,22 @@ def lasso(n=100):
     return wolfpack.group_fused_lasso(Y, alpha=0.5)
 
 
+def assert_certified(result, n=100, alpha=0.5):
+    """Both ends of the bracket of `lasso(n)` are what NumPy makes of x and signal."""
+    Y, _, _ = wolfpack.make_piecewise(n, 10)
+    signal, x = result.solution, result.state.blocks.points
+    assert np.linalg.norm(x, axis=1).max() <= alpha * (1 + 1e-12)
+    jumps = np.linalg.norm(np.diff(signal, axis=0), axis=1).sum()
+    primal = 0.5 * np.square(signal - Y).sum() + alpha * jumps
+    edge = np.zeros((1, x.shape[1]))
+    dual = 0.5 * np.square(Y + np.diff(np.vstack([edge, x, edge]), axis=0)).sum()
+    close = {"rtol": 1e-9, "atol": 0}
+    np.testing.assert_allclose(-result.lower_bound, primal, **close)
+    np.testing.assert_allclose(
+        result.objective, dual - 0.5 * np.square(Y).sum(), **close
+    )
+
+
 def exact_v(problem, state):
     """Return v0 + A x."""
     exact = problem.shared.astype(np.float64)

@@ -1,6 +1,7 @@
 """The server of a cluster without a cluster: messages in, versions of v out."""
 
 import pickle
+from types import SimpleNamespace
 
 import helpers
 import numpy as np
@@ -8,7 +9,12 @@ import pytest
 import spy
 
 import wolfpack
-from wolfpack.engines.cluster.chunk_size import choose_chunk, choose_tau
+from wolfpack.engines.cluster.chunk_size import (
+    ACCELERATED_SHARE,
+    choose,
+    choose_chunk,
+    choose_tau,
+)
 from wolfpack.engines.cluster.messages import (
     Chunk,
     Format,
@@ -353,6 +359,10 @@ def test_chunks_and_minibatches_by_default():
     assert choose_chunk(0.1, 8, 1000) == (1, 2)
     assert choose_chunk(1e-6, 4, 626) == (39, 1)  # no second one: v would be older
     assert choose_chunk(1.0, 100, 3) == (1, 2)
+    options = SimpleNamespace(asked=None, accelerate=True)
+    assert choose(chain(), "auto", options, 1e-6, 4)[0] == 1
+    assert choose_chunk(1e-6, 2, 626, ACCELERATED_SHARE) == (9, 1)  # 3 % of a pass
+    assert choose_chunk(1e-6, 50, 626, ACCELERATED_SHARE) == (1, 1)  # a block each
     assert choose_tau(lasso(), 8, 10) == 1  # few rows a block
     assert choose_tau(spy.make(), 8, 10) == 1
     large = spy.make(n=40, d=2**18, m=2)

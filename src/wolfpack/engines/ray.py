@@ -34,9 +34,8 @@ class Ray(Engine):
         a fresher v: up to 2 T chunks are in flight. "auto" weighs both by how long the
         oracle takes.
     checkpoint : path, optional
-        Where the server saves its state; an old file is overwritten. It must be in a
-        folder that all machines share, if the server is to survive the loss of this
-        machine. Default: a temporary file.
+        Where the server, which stays on this machine, saves its state; an old file is
+        overwritten. Default: a temporary file.
     checkpoint_seconds : float
         The time between two saves; it is longer where saving takes long.
 

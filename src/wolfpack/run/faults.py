@@ -1,4 +1,7 @@
-"""When a function of the problem fails: rebuild v from x, and name the block."""
+"""When a function of the problem fails: rebuild v from x, and name the block.
+
+Where an engine fails, its last iterate is certified.
+"""
 
 import contextlib
 import math
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from wolfpack.problem import Problem
-from wolfpack.result import OracleError
+from wolfpack.result import EngineError, OracleError
 from wolfpack.state import State
 from wolfpack.update.plan import Exit
 
@@ -79,6 +82,18 @@ def refuse_endless(problem: Problem, state: State, gap: float) -> None:
 def give_up(problem: Problem, state: State, sentence: str, block: int = -1) -> NoReturn:
     """Raise for a certificate that cannot be made."""
     raise OracleError(f"{problem.name}: {sentence}", block, state)
+
+
+def certify_what_is_left(run: "Run", error: EngineError) -> None:
+    """Say in the error of an engine how good its state is."""
+    with contextlib.suppress(OracleError, EngineError):
+        if run._check(lambda: run.is_interrupted, scheduled=False):
+            row = run.journal.trace[-1]
+            error.args = (
+                f"{error} The iterate is in this error's .state; its objective is "
+                f"{row.objective:.8g}, and the minimum is at least "
+                f"{row.lower_bound:.8g}.",
+            )
 
 
 def what_is_nan(problem: Problem, kernels: Any, scratch: Any, block: int) -> str:

@@ -94,6 +94,9 @@ class Run:
             try:
                 result = self._finish(self._run())
                 return dataclasses.replace(result, signal=interrupt.signal)
+            except EngineError as error:
+                faults.certify_what_is_left(self, error)
+                raise
             finally:
                 self.session.close()
                 if not self.engine.reproducible:  # workers change gaps, not the tree

@@ -6,22 +6,27 @@ from typing import Any
 PUSH_SECONDS = 5e-4  # the cost of a message, to the worker and to the server
 ROUND_TRIP = 1e-3  # seconds
 CHUNK_SECONDS = 0.02  # of oracle calls a message, which then costs 3 % of them
-SHARE = 0.25  # of all blocks may be in flight, so that delays stay mild
+# Of all blocks may be in flight, so that delays stay mild. Accelerated runs need fewer
+# passes, and lose more of them to an old v.
+SHARE, ACCELERATED_SHARE = 0.25, 0.03
 STEP_BYTES = 2**18  # of v: a line search reads them in about 20 microseconds
 
 
 def choose(
-    problem, chunk: Any, asked: int | None, seconds: float, n_workers: int
+    problem, chunk: Any, options, seconds: float, n_workers: int
 ) -> tuple[int, int, int]:
     """Return chunk, window and tau; the user may have set the first and the last."""
-    size, window = choose_chunk(seconds, n_workers, problem.n_blocks)
+    share = ACCELERATED_SHARE if options.accelerate else SHARE
+    size, window = choose_chunk(seconds, n_workers, problem.n_blocks, share)
     if chunk != "auto":
         size = min(int(chunk), problem.n_blocks)
         window = choose_window(seconds * size)
-    return size, window, asked or choose_tau(problem, n_workers, size)
+    return size, window, options.asked or choose_tau(problem, n_workers, size)
 
 
-def choose_chunk(seconds: float, n_workers: int, n_blocks: int) -> tuple[int, int]:
+def choose_chunk(
+    seconds: float, n_workers: int, n_blocks: int, share: float = SHARE
+) -> tuple[int, int]:
     """Return the blocks in a message, and the messages of a worker in flight.
 
     `seconds` is the time of an oracle call. A chunk is large enough that a message is
@@ -30,7 +35,7 @@ def choose_chunk(seconds: float, n_workers: int, n_blocks: int) -> tuple[int, in
     in flight, tau kappa in the paper, which must be a small part of all n.
     """
     wanted = max(CHUNK_SECONDS, 2.0 * PUSH_SECONDS * n_workers) / seconds
-    most = SHARE * n_blocks / n_workers
+    most = share * n_blocks / n_workers
     window = choose_window(min(wanted, most / 2) * seconds)
     return max(1, math.ceil(min(wanted, most // window))), window
 

@@ -15,7 +15,7 @@ from wolfpack.run.interrupt import same_handler
 
 CONNECT_SECONDS = 18.0
 ANSWER_SECONDS = 300.0  # a server that is silent for longer counts as lost
-HURRY_SECONDS = 10.0  # the same, after Ctrl-C
+HURRY_SECONDS = 5.0  # the same, after Ctrl-C or SIGTERM
 PROBE_SECONDS = 30.0  # to start a Python and to ask a cluster one question
 QUIET = {"logging_level": "ERROR", "log_to_driver": False}
 CERTIFICATES = ("RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT")
@@ -175,16 +175,16 @@ def refuse_another(ray: Any, address: str | None, busy: bool = False) -> None:
     refuse_open(ray)
 
 
-def stay_here(ray: Any, checkpoint: Any) -> Any:
+def stay_here(ray: Any) -> Any:
     """Return how Ray is to keep the server on this machine.
 
-    Without a `checkpoint` of the user's, the server's file is on this machine only, so
-    the server may not be restarted on another one.
+    Its checkpoint is on a disk of this machine, which others may not share. There would
+    be nothing gained elsewhere: the driver, which is here, does not outlive it.
     """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = ray.get_runtime_context().get_node_id()
-    return NodeAffinitySchedulingStrategy(here, soft=checkpoint is not None)
+    return NodeAffinitySchedulingStrategy(here, soft=False)
 
 
 def _knock(address: str) -> None:
@@ -226,10 +226,13 @@ def result_of(ray: Any, ref: Any) -> Any:
         ) from error
 
 
-def await_answer(ray: Any, call: Any, hurry: Callable[[], bool]) -> Any:
+def await_answer(
+    ray: Any, call: Any, hurry: Callable[[], bool], look: Callable[[], None]
+) -> Any:
     """Return the server's answer.
 
-    Waiting ends after ANSWER_SECONDS, or after HURRY_SECONDS if `hurry()` is true.
+    Waiting ends after ANSWER_SECONDS, or after HURRY_SECONDS if `hurry()` is true, or
+    when `look()` raises.
     """
     begin = time.monotonic()
     limit = begin + ANSWER_SECONDS
@@ -237,6 +240,7 @@ def await_answer(ray: Any, call: Any, hurry: Callable[[], bool]) -> Any:
         done, _ = ray.wait([call], timeout=0.5)
         if done:
             return result_of(ray, call)
+        look()
         now = time.monotonic()
         if now > begin + HURRY_SECONDS and hurry():
             limit = now

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from wolfpack.engines.cluster import connect
+from wolfpack.engines.cluster.head import Head
 from wolfpack.engines.cluster.worker_actor import WorkerActor
 from wolfpack.result import EngineError
 
@@ -37,13 +38,13 @@ class Fleet:
     """The workers of one run; worker t is `workers[t]`."""
 
     def __init__(
-        self, ray: Any, problem: Any, n_workers: Any, alone: bool = True
+        self, ray: Any, problem: Any, n_workers: Any, alone: bool, head: Head
     ) -> None:
-        self.ray, self.n_blocks = ray, problem.n_blocks
+        self.ray, self.n_blocks, self.head = ray, problem.n_blocks, head
         self.alone = alone  # whether no other run of this process holds cores
         self.problem = [ray.put(problem)]  # Ray sends it to each machine once
         self.auto = n_workers == "auto"
-        self.wanted = self._count_cores() if self.auto else int(n_workers)
+        self.wanted = self.head.n_cores if self.auto else int(n_workers)
         self.workers: list[Any] = []
         self.tasks: dict[Any, int] = {}  # the `work` of each worker
         self.orders: tuple = ()
@@ -56,7 +57,7 @@ class Fleet:
         # Each worker reserves a core, so that Ray places it on a machine with a free
         # one. Where there are more workers than cores, or a second run holds the cores,
         # a worker would wait for ever, so no worker reserves one.
-        cores = 1 if self.alone and count <= self._count_cores() else 0
+        cores = 1 if self.alone and count <= self.head.n_cores else 0
         self.workers = [self._hire_one(cores) for _ in range(count)]
         first = self.workers[0].warm.remote(self.problem)
         ray.wait([first], timeout=START_SECONDS)  # the others load its compiled code
@@ -78,9 +79,6 @@ class Fleet:
         how |= {"max_concurrency": 2, "scheduling_strategy": "SPREAD"}
         return self.ray.remote(**how)(WorkerActor).remote()
 
-    def _count_cores(self) -> int:
-        return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
-
     def set_to_work(self, server: Any, chunk: int, window: int) -> None:
         """Start the `work` of every worker."""
         self.orders = (server, self.problem, chunk, window)
@@ -98,14 +96,14 @@ class Fleet:
         done, _ = self.ray.wait([*self.tasks], num_returns=len(self.tasks), timeout=0)
         for task in done:
             self._replace(task)
-        if self.auto and self._count_cores() > len(self.workers):
+        if self.auto and self.head.n_cores > len(self.workers):
             try:
                 connect.refuse_open(self.ray)
             except OSError as error:  # a cluster without a token: strangers may join
                 self.auto = False
                 logger.warning("Ray: machines that joined are not used: %s", error)
                 return
-            for t in range(len(self.workers), self._count_cores()):
+            for t in range(len(self.workers), self.head.n_cores):
                 self.workers.append(self._hire_one(1))
                 self._set_to_work(t)
 

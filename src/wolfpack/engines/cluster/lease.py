@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from wolfpack.engines.cluster import connect, watchdog
 
+LEAVE_SECONDS = 9.0  # to leave a cluster whose head is lost; usually it takes 7
+
 _lock = threading.Lock()
 _users = 0
 _ours: "Lease | None" = None  # the Ray that the last run is to shut down
@@ -44,14 +46,21 @@ def enter(ray: Any, address: str | None, n_workers: int | None) -> Lease:
         return Lease(_name(ray), _users == 1)
 
 
-def leave(ray: Any) -> None:
-    """Leave the cluster; the last run shuts down what the first one started."""
+def leave(ray: Any, in_time: bool = False) -> None:
+    """Leave the cluster; the last run shuts down what the first one started.
+
+    Ray asks a head that is lost for some seconds, or for ever; `in_time` limits that.
+    """
     global _users
     with _lock:
         _users -= 1
         if _users > 0:
             return
-        if holds(ray, _ours):
+        if holds(ray, _ours) and in_time:
+            ending = threading.Thread(target=ray.shutdown, daemon=True)
+            ending.start()
+            ending.join(LEAVE_SECONDS)
+        elif holds(ray, _ours):
             ray.shutdown()
         _release()
 
