@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from wolfpack.cli.changes import changes
-from wolfpack.cli.console import plain_errors
+from wolfpack.cli.console import complain, plain_errors
 from wolfpack.cli.fit import fit
 from wolfpack.cli.options import check_targets
+from wolfpack.cli.output import answering
 from wolfpack.cli.predict import predict
 
 app = typer.Typer(
@@ -169,6 +170,7 @@ def demo(
 def main() -> None:
     """Run the command line."""
     try:
-        app(prog_name="wolfpack")
+        with answering(complain):
+            app(prog_name="wolfpack")
     finally:  # everything is saved, so Ctrl-C may end the process without a message
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from wolfpack.cli.output import OutputError
 from wolfpack.kernels.notice import compiling
 from wolfpack.result import Event, Result, TraceRow
 from wolfpack.run.interrupt import terminable
@@ -131,10 +132,15 @@ def _short(count: int) -> str:
 
 def fail(message: object, code: int = 1) -> NoReturn:
     """Say what is wrong on stderr and leave."""
+    complain(message)
+    raise typer.Exit(code)
+
+
+def complain(message: object) -> None:
+    """Say what is wrong on stderr."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(
         f"wolfpack: {message}", markup=False
     )
-    raise typer.Exit(code)
 
 
 def leave(status: str, number: int | None) -> NoReturn:
@@ -161,12 +167,14 @@ class plain_errors:
         self._terminable.__exit__(None, None, None)
         self._caught.__exit__(None, None, None)
         self._logger.setLevel(self._level)
-        # A reader such as `head` has closed the pipe, or `fail` has printed the error:
-        # typer ends the program without another line.
-        if isinstance(error, BrokenPipeError | typer.Exit):
+        # A reader such as `head` has closed the pipe, `fail` has printed the error, or
+        # `answering` will: the program ends without another line.
+        if isinstance(error, BrokenPipeError | typer.Exit | OutputError):
             return
         if isinstance(error, KeyboardInterrupt):
             code = getattr(error, "code", SIGNALLED + signal.SIGINT)
             fail(error if error.args else "interrupted.", code)
+        if isinstance(error, MemoryError):
+            fail(str(error) or "there is not enough memory; give less at a time.")
         if isinstance(error, ValueError | RuntimeError | OSError | ImportError):
             fail(error)

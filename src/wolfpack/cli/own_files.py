@@ -127,7 +127,7 @@ class FileJob(Job):
         if chains:
             size = f"{n} sequences, {sum(map(len, self.train.y))} positions"
         text = (
-            f"Training {what} on {self.path}: {size}, {len(self.reader.names)} "
+            f"Training {what} on {self.path}: {size}, {self.reader.n_names} "
             f"features, {len(self.classes)} labels; alpha = {alpha:g}."
         )
         skipped = getattr(self.reader, "skipped", None)

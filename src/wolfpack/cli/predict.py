@@ -80,7 +80,7 @@ def _read(
 
     if "input" in about:
         reader = load_reader(about, model)
-        if len(reader.names) != estimator.n_features_in_:
+        if reader.n_names != estimator.n_features_in_:
             raise ValueError(f"{model} is damaged (its input has other features).")
         return reader, read_alike(reader, Path(data))
     reader = ArraysReader(hasattr(estimator, "transitions_"))

@@ -117,7 +117,12 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         self._check()
         if self.n_features is not None:
             n, packer = int(self.n_features), Packer()
-            column = lambda name: murmurhash3_32(name, 0, True) % n  # noqa: E731
+
+            def column(name: str) -> int:
+                return (
+                    murmurhash3_32(name.encode("utf-8", "surrogatepass"), 0, True) % n
+                )
+
             return packer.finish(self._read(X, column, packer), np.ones(n, bool))
         known, packer = self.vocabulary_, Packer()
         begin = self._read(X, known.__getitem__, packer)
@@ -282,7 +287,7 @@ def _parts(name: Any, value: Any, joint: str, i: int) -> Iterator[tuple[str, flo
     if isinstance(value, str):
         yield f"{name}{joint}{value}", 1.0
     elif isinstance(value, Real | np.bool_):
-        yield f"{name}", float(value)
+        yield f"{name}", _as_float(name, value, i)
     elif isinstance(value, Mapping):
         for key, number in value.items():
             yield from _parts(f"{name}{joint}{key}", number, joint, i)
@@ -296,3 +301,14 @@ def _parts(name: Any, value: Any, joint: str, i: int) -> Iterator[tuple[str, flo
             f"feature {name!r} of a position of X[{i}] must be a string, a number, a "
             f"list of strings or a dict of such, but is {value!r:.60}."
         )
+
+
+def _as_float(name: Any, value: Any, i: int) -> float:
+    """Return a number of any size as a float."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(
+            f"feature {name!r} of a position of X[{i}] is a number beyond 1e308, which "
+            "no float holds; divide it by a constant, or take its logarithm."
+        ) from None

@@ -10,6 +10,7 @@ import numpy as np
 from wolfpack.files.npz import FileError, read_npz
 from wolfpack.files.own import Examples, Reader, bad, read_count
 from wolfpack.files.table import check_file, open_text
+from wolfpack.problems.chain_data import refuse_too_many
 
 
 class SvmlightReader(Reader):
@@ -26,6 +27,15 @@ class SvmlightReader(Reader):
         """Read a file to train on; its largest column is the last that counts."""
         found = self._load(path)
         self.n_features = found.X.shape[1]
+        n_labels, lines, X = len(np.unique(found.y)), found.lines, found.X
+        try:
+            refuse_too_many(self.n_features, n_labels)
+        except (ValueError, MemoryError) as error:
+            row = np.searchsorted(X.indptr, X.indices.argmax(), "right") - 1
+            where = path if lines is None else f"{path}, line {lines[row]}"
+            raise ValueError(
+                f"{where}: its largest column is {self.n_features - 1}, and {error}"
+            ) from error
         return found
 
     def read(self, path: Path) -> Examples:
@@ -38,6 +48,11 @@ class SvmlightReader(Reader):
     def names(self) -> list[str]:
         """Return what the features are called."""
         return [str(k) for k in range(self.n_features)]
+
+    @property
+    def n_names(self) -> int:
+        """Return how many features there are, whose names may take gigabytes."""
+        return self.n_features
 
     def to_dict(self) -> dict[str, Any]:
         """Return all that a saved model must know."""
@@ -58,7 +73,7 @@ class SvmlightReader(Reader):
         text = open_text(path)
         try:
             X, y = _parse(text)
-        except ValueError:
+        except (ValueError, OverflowError):
             _refuse_line(path, text)
             raise
         if not X.shape[0]:
@@ -202,6 +217,11 @@ def _refuse_line(path: Path, text: str) -> None:
     for number, line in enumerate(text.split("\n"), 1):
         try:
             _parse(line)
+        except OverflowError as error:
+            raise ValueError(
+                f"{path}, line {number}: {bad(line)} has a number of a column that is "
+                "too large; number the columns from 0 or 1, without gaps."
+            ) from error
         except ValueError as error:
             raise ValueError(
                 f"{path}, line {number}: {bad(line)} is not a class and pairs such as "

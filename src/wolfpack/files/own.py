@@ -52,6 +52,11 @@ class Reader(ABC):
     def names(self) -> list[str]:
         """Return what the features are called."""
 
+    @property
+    def n_names(self) -> int:
+        """Return how many features there are."""
+        return len(self.names)
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return all that a saved model must know."""

@@ -6,16 +6,21 @@ numbers under a name such as "time". What is wrong with a cell is said with its 
 
 import csv
 import gzip
+import io
 import warnings
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfpack.files.npz import FileError, read_npz
+from wolfpack.files.npz import FileError, one_line, read_npz
+from wolfpack.kernels import room
 
 TEXTS, ARRAYS = (".csv", ".tsv", ".txt"), ("Y", "X", "signal")
+# What a table takes while it is read, for each letter of its text; read by the PIECE.
+BYTES_A_LETTER, PIECE = 16, 2**20
 INDEX_NAMES = {"", "index", "row", "t", "time", "timestamp", "date", "datetime"}
 
 
@@ -73,7 +78,8 @@ def read_table(path: Path) -> Table:
 
 def _read_npy(path: Path) -> np.ndarray:
     try:
-        return np.load(path, allow_pickle=False)
+        # A map is as long as the file, whatever the header promises.
+        return np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ValueError(f"{path} is no .npy file of numbers.") from error
 
@@ -96,6 +102,7 @@ def _unnamed(path: Path, values: np.ndarray) -> Table:
             f"{path}: a signal is numbers of shape (rows,) or (rows, columns), but "
             f"this is {values.dtype} of shape {values.shape}."
         )
+    room.check(8 * values.size, f"{path} as float64", "Give it in parts.")
     values = values.astype(np.float64)
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
@@ -142,9 +149,31 @@ def open_text(path: Path) -> str:
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            return file.read()
+            text = "".join(_pieces(path, file))
     except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path} is no text in UTF-8: {error}.") from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise ValueError(
+            f"{path}, line {line}: a NUL, which no text has; is it a file of another "
+            "kind, or in UTF-16? Save it as UTF-8."
+        )
+    return text
+
+
+def _pieces(path: Path, file: Any) -> Iterator[str]:
+    """Yield a text piece by piece; raise where it is more than can be read here."""
+    there, length = room.available(), 0
+    while piece := file.read(PIECE):
+        length += len(piece)
+        if there is not None and length * BYTES_A_LETTER > there:
+            raise MemoryError(
+                f"{path} holds more than {room.in_words(length)} of text, which takes "
+                f"{BYTES_A_LETTER} times as much memory to read, and "
+                f"{room.in_words(there)} are free. Cut it into parts, or give arrays "
+                "in an .npz file."
+            )
+        yield piece
 
 
 def read_cells(path: Path) -> tuple[list[int], list[list[str]]]:
@@ -154,15 +183,22 @@ def read_cells(path: Path) -> tuple[list[int], list[list[str]]]:
     mark = max(",;\t", key=begin.count)
     if mark not in begin:
         mark = " "
-    reader = csv.reader(text.splitlines(), delimiter=mark, skipinitialspace=True)
+    begins = io.StringIO(text, newline="")
+    reader = csv.reader(begins, delimiter=mark, skipinitialspace=True)
     lines, rows = [], []
-    for row in reader:
-        row = [cell.strip() for cell in row]
-        if mark == " ":
-            row = [cell for cell in row if cell]
-        if any(row):
-            lines.append(reader.line_num)
-            rows.append(row)
+    try:
+        for row in reader:
+            row = [cell.strip() for cell in row]
+            if mark == " ":
+                row = [cell for cell in row if cell]
+            if any(row):
+                lines.append(reader.line_num)
+                rows.append(row)
+    except csv.Error as error:
+        raise ValueError(
+            f"{path}, line {reader.line_num}: {one_line(error)}. A cell has at most "
+            f"{csv.field_size_limit()} letters; is a quotation mark missing?"
+        ) from error
     return lines, rows
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wolfpack.datasets.files import word_shape
+from wolfpack.files.table import open_text
 
 MACRO = re.compile(r"%(x|lower|shape|prefix\d|suffix\d)\[([+-]?\d+),(\d+)\]")
 MOST_ROWS = 100  # between a position and the cells that describe it
@@ -76,10 +77,7 @@ def read_template(name: str, n_columns: int) -> Template:
         raise ValueError(
             f"--template must be window or a file; there is no file {name}."
         )
-    try:
-        template = Template(path.read_text(encoding="utf-8-sig"), name)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is no text in UTF-8: {error}.") from error
+    template = Template(open_text(path), name)
     if template.n_columns > n_columns:
         raise ValueError(
             f"{name} asks for column {template.n_columns - 1}, but the data have "
@@ -131,7 +129,7 @@ def _parse(text: str, name: str) -> Iterator[Line]:
             continue  # pairs of labels, which CRF++ asks for by B, are always there
         where = f"{name}, line {number}"
         cells = [(v, int(row), int(c)) for v, row, c in MACRO.findall(line)]
-        literals = MACRO.sub("\0", line)
+        literals = MACRO.sub("", line)
         if not cells or "%" in literals:
             raise ValueError(
                 f"{where}: {line!r} is no feature; it needs cells such as %x[0,0], "
@@ -144,5 +142,5 @@ def _parse(text: str, name: str) -> Iterator[Line]:
             )
         if max(abs(row) for _, row, _ in cells) > MOST_ROWS:
             raise ValueError(f"{where}: {line!r} looks more than {MOST_ROWS} rows far.")
-        form = literals.replace("{", "{{").replace("}", "}}").replace("\0", "{}")
+        form = MACRO.sub("{}", line.replace("{", "{{").replace("}", "}}"))
         yield Line(form.format, cells)

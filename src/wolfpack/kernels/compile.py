@@ -11,6 +11,7 @@ from typing import Any
 
 import numba
 import numba.extending
+from numba.core import config
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 from numba.core.types import unliteral
@@ -96,3 +97,13 @@ def literal_intrinsic(function: Callable) -> Any:
 def is_compiled(function: Any) -> bool:
     """Whether `function` came from `numba.njit`."""
     return isinstance(function, Dispatcher)
+
+
+def refuse_disabled() -> None:
+    """Raise where Numba was told not to compile."""
+    if getattr(config, "DISABLE_JIT", 0):
+        raise RuntimeError(
+            "NUMBA_DISABLE_JIT is set, but wolfpack's loops must be compiled: unset it "
+            "before wolfpack is imported. To step through an oracle of your own, give "
+            "it as a plain Python function, without numba.njit."
+        )

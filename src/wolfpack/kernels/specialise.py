@@ -35,7 +35,7 @@ import numpy as np
 
 from wolfpack.kernels import slots
 from wolfpack.kernels.cache import LoopCache
-from wolfpack.kernels.compile import is_compiled
+from wolfpack.kernels.compile import is_compiled, refuse_disabled
 from wolfpack.kernels.snapshot import HOME, Snapshot
 
 # The loops of the last RECENT problems stay in memory, even if no problem holds them,
@@ -72,6 +72,7 @@ def specialise(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) ->
     Returns `names`, and every function that `modules` define, by name. Functions in
     `names` that call slots themselves (those of a store) are bound as the modules are.
     """
+    refuse_disabled()
     wanted = frozenset(names)
     ours = {name for name in names if _calls(_home_of(names[name]), wanted)}
     if any(callable(value) and not is_compiled(value) for value in names.values()):

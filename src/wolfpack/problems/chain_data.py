@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfpack.checks.inputs import LARGEST_FEATURE
+from wolfpack.kernels import room
 from wolfpack.kernels.memory import copy, zeros
 from wolfpack.problems._viterbi import LOWEST
 from wolfpack.problems.packed import Positions
@@ -83,10 +84,7 @@ def layout(packed: Positions, n_labels: int) -> Chains:
     lanes = choose_lanes(n_labels)
     width = -(-n_labels // lanes) * lanes
     n_features, n = packed.n_features, len(packed.begin) - 1
-    if (n_features + 3 + n_labels) * width >= 2**31:
-        raise ValueError(
-            f"{n_features} features x {n_labels} labels make more than 2^31 weights."
-        )
+    refuse_too_many(n_features, n_labels)
     pad = np.where(np.arange(width) < n_labels, 0, LOWEST)
     return Chains(
         labels=np.zeros(packed.begin[-1], np.uint8 if n_labels <= 256 else np.int32),
@@ -107,6 +105,21 @@ def layout(packed: Positions, n_labels: int) -> Chains:
         transitions=(n_features + 3) * width,
         first_transition=n_features + 3,
     )
+
+
+def refuse_too_many(n_features: int, n_labels: int) -> None:
+    """Raise where there are more weights than memory, or than numbers for them."""
+    lanes = choose_lanes(n_labels)
+    n_rows, width = n_features + 3 + n_labels, -(-n_labels // lanes) * lanes
+    size = n_rows * (4 * width + 16 * n_labels)  # v, and what is learnt
+    what = f"the weights of {n_features} features x {n_labels} labels"
+    advice = "Number the features without gaps, leave out rare ones, or hash them."
+    room.check(size, what, advice)
+    if n_rows * width >= 2**31:
+        raise ValueError(
+            f"{what} are more than 2^31, and would take {room.in_words(size)} of "
+            f"memory. {advice}"
+        )
 
 
 def pad_losses(loss: Any, n_labels: int, width: int) -> np.ndarray:
