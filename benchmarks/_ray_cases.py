@@ -90,8 +90,10 @@ def seconds_per_pass_in_step(ray, problem, n_workers: int, chunk: int, rounds: i
     workers = [actor.remote() for _ in range(n_workers)]
     reference = [ray.put(problem)]
     ray.get([worker.warm.remote(reference) for worker in workers])
-    rule = (1, "line", "uniform", False, 0.0, np.inf, None, None, wolfpack.Serial())
-    options = _validate(problem, *rule)
+    options = _validate(
+        problem, 1, "line", "uniform", averaging=False, accelerate=False, tol=0.0,
+        max_epochs=np.inf, max_seconds=None, check_every=None, engine=wolfpack.Serial(),
+    )  # fmt: skip
     state = State.begin(problem, options, np.random.default_rng(0))
     service = Service(problem, state, options.plan, 1)
     service.until = np.inf

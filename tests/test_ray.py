@@ -1,13 +1,16 @@
 """The cluster, on this machine: it converges, certifies, and says what is wrong."""
 
+import dataclasses
 import os
 import pickle
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import helpers
 import numpy as np
@@ -17,8 +20,9 @@ from played import assert_certified, assert_sound, from_file, lasso, sleepy
 
 import wolfpack
 from wolfpack import OracleError, Ray, State, Status, solve
-from wolfpack.engines.cluster import connect
+from wolfpack.engines.cluster import connect, sending, worker_actor
 from wolfpack.engines.cluster.fleet import Fleet
+from wolfpack.problem import ProblemError
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wolfpack[ray]'")
 
@@ -278,7 +282,62 @@ def test_a_block_that_fails_on_a_worker_is_named(pack, tmp_path, kind, sentence)
         assert where.startswith(("In a worker:", "On the server:"))
 
 
+def test_a_worker_in_a_long_oracle_call_counts_as_alive(pack, monkeypatch):
+    beats, over = [], threading.Event()
+
+    def beat(me):
+        beats.append(me)
+        if len(beats) == 3:
+            over.set()
+
+    server = SimpleNamespace(beat=SimpleNamespace(remote=beat))
+    post = SimpleNamespace(sent=0.0, me=3, server=server)
+    monkeypatch.setattr(worker_actor, "BEAT_SECONDS", 0.0)
+    worker_actor.Post.beat(post, over)
+    assert beats == [3, 3, 3]
+
+
+def test_the_benchmark_of_stragglers_runs(pack, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    import _ray_cases as cases
+
+    ray.cloudpickle.register_pickle_by_value(cases)
+    problem = cases.asleep(20, 10)
+    assert cases.seconds_per_pass_in_step(ray, problem, 1, 2, 1) > 0
+
+
 # What is refused.
+
+
+class Guest(NamedTuple):
+    """Data of a problem that no other process can be given."""
+
+    numbers: np.ndarray
+    door: object
+
+
+def test_what_cannot_be_sent_is_named(pack):
+    problem = dataclasses.replace(lasso(), data=Guest(np.zeros(3), threading.Lock()))
+    with pytest.raises(
+        ProblemError, match=r"and problem\.data\.door cannot be"
+    ) as told:
+        sending.send(ray, problem)
+    assert len(str(told.value)) < 300
+    door, ball = threading.Lock(), wolfpack.l2_ball()
+    args = {"args": (np.ones(3), door)}
+    problem = wolfpack.from_blocks(
+        np.zeros((4, 3)), lambda x, i, target, door: x[i] - target, ball, **args
+    )
+    with pytest.raises(ProblemError, match=r"problem\.data\.args\[1\] cannot be"):
+        solve(problem, engine=pack)
+
+
+def test_a_machine_that_is_not_in_the_cluster(pack, monkeypatch):
+    address = ray.get_runtime_context().gcs_address
+    connect._refuse_stranger(address)  # this one is
+    monkeypatch.setattr(connect.os.path, "exists", lambda path: False)
+    with pytest.raises(ConnectionError, match="this machine is not in the Ray cluster"):
+        connect._refuse_stranger(address)
 
 
 def test_an_address_where_nobody_is():

@@ -93,7 +93,7 @@ def survive(todo, n):
 WORKER, SERVER = "ray::WorkerActor", "ray::ServerActor"
 
 
-def test_it_survives_the_death_of_worker_and_server(local, monkeypatch):
+def test_it_survives_the_death_of_worker_and_server(local, monkeypatch, caplog):
     begin, sessions = RaySession._begin, []
 
     def note(self, run):
@@ -101,9 +101,21 @@ def test_it_survives_the_death_of_worker_and_server(local, monkeypatch):
         begin(self, run)
 
     monkeypatch.setattr(RaySession, "_begin", note)
-    survive([WORKER, SERVER, WORKER], n=500)
+    with caplog.at_level(logging.WARNING, "wolfpack"):
+        survive([WORKER, SERVER, WORKER], n=500)
     assert len(sessions) == 2
     assert sessions[0].restarted_at > 0
+    said = [record.getMessage() for record in caplog.records]
+    assert "Ray: the server died; it goes on from its checkpoint." in said
+    assert all(line.startswith("Ray: ") and "\n" not in line for line in said)
+
+
+def test_what_ray_prints_of_a_death_is_hidden():
+    code = NOISE.format(here=str(Path(__file__).parent))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          timeout=HANG_SECONDS)  # fmt: skip
+    assert done.stdout == "STOPPED\n", done.stdout + done.stderr
+    assert done.stderr.strip() == "Ray: a worker died, and was started again."
 
 
 @pytest.mark.slow
@@ -278,6 +290,25 @@ def test_another_driver_goes_on_from_the_checkpoint(tmp_path):
     assert result.trace[0].epoch > 0
 
 
+NOISE = """
+import os, signal, sys, numpy as np, wolfpack
+sys.path.insert(0, {here!r})
+from played import children, lasso
+from wolfpack.engines.cluster import ledger
+killed, said = [], []
+warn = ledger.logger.warning
+ledger.logger.warning = lambda *line: (warn(*line), said.append(line))
+
+def callback(event):
+    if not killed and event.row.n_oracle_calls > 5000:
+        killed.extend(pid for pid, name in children(os.getpid()).items()
+                      if "ray::WorkerActor" in name)
+        os.kill(killed[0], signal.SIGKILL)
+    return bool(said)
+
+print(wolfpack.solve(lasso(), engine=wolfpack.Ray(n_workers=2), tol=0,
+                     max_epochs=np.inf, callback=callback).status.name)
+"""
 HEADLESS = """
 import os, signal, sys, numpy as np, wolfpack
 sys.path.insert(0, {here!r})

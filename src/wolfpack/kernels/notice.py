@@ -5,14 +5,19 @@ variable `WOLFPACK_QUIET=1` silences those about the compiler. Worker processes 
 say that they compile.
 """
 
+import contextlib
 import logging
 import multiprocessing
 import os
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from numba.core import event
+
+WAIT_SECONDS = 2.0  # after which a person wants to know what goes on
 
 logger = logging.getLogger("wolfpack")
 
@@ -32,23 +37,23 @@ class compiling(event.Listener):
     may meet in several threads: the outermost, or first, speaks for all.
     """
 
-    _is_taken = False
+    speaker: "compiling | None" = None  # the outermost one
 
     def __init__(self, what: str, silent: bool = False) -> None:
         self.what, self.silent = what, silent or _is_quiet()
         self.seconds, self._depth, self._speaks = 0.0, 0, False
 
     def __enter__(self) -> "compiling":
-        self._speaks = not compiling._is_taken
+        self._speaks = compiling.speaker is None
         if self._speaks:
-            compiling._is_taken = True
+            compiling.speaker = self
             event.register("numba:compile", self)
         return self
 
     def __exit__(self, kind: type | None, *exc_info: object) -> None:
         if not self._speaks:
             return
-        compiling._is_taken = False
+        compiling.speaker = None
         event.unregister("numba:compile", self)
         if self.seconds and kind is None and not self.silent:
             say(f"wolfpack: compiled in {self.seconds:.1f} s, and kept on disk.")
@@ -66,6 +71,21 @@ class compiling(event.Listener):
         self._depth -= 1
         if self._depth == 0:
             self.seconds += time.perf_counter() - self._began
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Say what the code inside does, where it takes WAIT_SECONDS or longer."""
+    outer = compiling.speaker
+    silent = _is_quiet() or (outer is not None and outer.silent)
+    timer = threading.Timer(WAIT_SECONDS, say, [f"wolfpack: {what}"])
+    timer.daemon = True
+    if not silent:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _is_quiet() -> bool:

@@ -10,15 +10,18 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from wolfpack.engines.cluster.tls import CERTIFICATES, check_certificates
 from wolfpack.result import EngineError
 from wolfpack.run.interrupt import same_handler
+
+__all__ = ["CERTIFICATES", "check_certificates", "connect", "import_ray"]
 
 CONNECT_SECONDS = 18.0
 ANSWER_SECONDS = 300.0  # a server that is silent for longer counts as lost
 HURRY_SECONDS = 5.0  # the same, after Ctrl-C or SIGTERM
+LOOK_SECONDS = 5.0  # for the head to say which machines it has
 PROBE_SECONDS = 30.0  # to start a Python and to ask a cluster one question
 QUIET = {"logging_level": "ERROR", "log_to_driver": False}
-CERTIFICATES = ("RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT")
 # A second Python, which has no token, runs this; its last line is the answer.
 PROBE = """
 import sys
@@ -61,6 +64,7 @@ def connect(ray: Any, address: str | None, n_workers: int | None) -> None:
             _start(ray, n_workers)
         else:
             _knock(address)
+            _refuse_stranger(address)
             _join(ray, address)
             refuse_open(ray)
 
@@ -97,34 +101,6 @@ def _join(ray: Any, address: str) -> None:
             f"cannot join the Ray cluster at {address} ({why}); is the token "
             "(RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH) the one of the cluster?"
         )
-
-
-def check_certificates() -> None:
-    """Refuse TLS without certificates, for which Ray would wait half a minute."""
-    if os.environ.get("RAY_USE_TLS", "").lower() not in ("1", "true"):
-        return
-    paths = [os.environ.get(name, "") for name in CERTIFICATES]
-    for name, path in zip(CERTIFICATES, paths, strict=True):
-        try:
-            open(path, "rb").close()
-        except OSError as error:
-            raise ValueError(
-                f"RAY_USE_TLS is set, so {name} must be the path of a PEM file; it is "
-                f"{path!r} ({error.strerror}). Set it, or unset RAY_USE_TLS."
-            ) from error
-    import ssl
-
-    context, (certificate, key, ca) = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), paths
-    try:
-        context.set_ciphers("ALL:@SECLEVEL=0")  # Ray decides about short keys
-        context.load_cert_chain(certificate, key, password="")
-        context.load_verify_locations(ca)
-    except ssl.SSLError as error:
-        raise ValueError(
-            f"{CERTIFICATES[0]}, {CERTIFICATES[1]} and {CERTIFICATES[2]} must be PEM "
-            "files of a certificate, its key and the CA that signed it; they are "
-            f"{certificate}, {key} and {ca} ({error})."
-        ) from error
 
 
 def count_hosts(ray: Any) -> int:
@@ -201,6 +177,29 @@ def _knock(address: str) -> None:
             f"no process answers at {address} ({error}); start Ray there: ray start "
             "--head"
         ) from error
+
+
+def _refuse_stranger(address: str) -> None:
+    """Refuse a machine on which no process of the cluster runs.
+
+    A driver speaks to the raylet of its own machine by a socket in the file system.
+    Without one Ray waits for half a minute, and may then end the process.
+    """
+    from ray import _raylet
+
+    try:
+        client = getattr(_raylet, "GcsClient")(address=address)  # noqa: B009
+        nodes = client.get_all_node_info(timeout=LOOK_SECONDS).values()
+    except Exception:  # no token, or the wrong one: `_join` says so
+        return
+    alive = [node for node in nodes if node.state == 0]
+    if alive and not any(os.path.exists(node.raylet_socket_name) for node in alive):
+        names = ", ".join(sorted({node.node_manager_address for node in alive})[:5])
+        raise ConnectionError(
+            f"this machine is not in the Ray cluster at {address}, whose machines are "
+            f"{names}; run `ray start --address {address}` here, or start the script "
+            "on one of them."
+        )
 
 
 def fetch(thing: list) -> Any:

@@ -22,6 +22,7 @@ from wolfpack.engines.cluster.head import Head
 from wolfpack.engines.cluster.ledger import Ledger
 from wolfpack.engines.cluster.rescue import rescue, save_anew
 from wolfpack.engines.cluster.server_actor import Orders, ServerActor
+from wolfpack.kernels.notice import waiting
 from wolfpack.result import EngineError, Live
 from wolfpack.run.faults import failure
 from wolfpack.update.plan import Exit
@@ -76,10 +77,9 @@ class RaySession(Session):
         while True:
             status = self._ask("status", run)
             self.ledger.note(run.state.progress, status)
-            made = int(self.ledger.made[1])
-            run.live_calls = made - before
+            run.live_calls = int(self.ledger.made[1]) - before
             over = status["ended"] != Exit.DONE or status["error"] is not None
-            if made >= until or over or run.pulse():
+            if before + run.live_calls >= until or over or run.pulse():
                 break
             assert self.fleet is not None
             self.fleet.tend()
@@ -191,9 +191,10 @@ class RaySession(Session):
     # The start of a run.
 
     def _start(self, run) -> None:
-        ray, engine = self.ray, self.engine
-        count = None if engine.n_workers == "auto" else int(engine.n_workers)
-        self.lease = lease.enter(ray, engine.address, count)
+        ray, engine, wanted = self.ray, self.engine, self.engine.n_workers
+        count = None if wanted == "auto" else int(wanted)
+        with waiting("starting Ray, or joining its cluster"):
+            self.lease = lease.enter(ray, engine.address, count)
         self.head = Head(ray)
         path = engine.checkpoint
         if path is None:
@@ -204,15 +205,16 @@ class RaySession(Session):
         stay = connect.stay_here(ray)
         how = {"num_cpus": 0, "max_restarts": -1, "scheduling_strategy": stay}
         self.server = ray.remote(**how)(ServerActor).remote()
-        alone = self.lease.alone
-        self.fleet = Fleet(ray, self.problem, engine.n_workers, alone, self.head)
-        self.fleet.hire()
+        self.fleet = Fleet(ray, self.problem, wanted, self.lease.alone, self.head)
+        with waiting(f"starting {self.fleet.wanted} workers, which load their loops"):
+            self.fleet.hire()
         seconds, T = self.fleet.seconds, len(self.fleet.workers)
         self.chunk, window, self.tau = chunk_size.choose(
             self.problem, engine.chunk, self.options, seconds, T
         )
         self.alone = self.problem.n_blocks * seconds / engine.size < ALONE_SECONDS
-        self._begin(run)
+        with waiting("starting the server, which loads its loops"):
+            self._begin(run)
         self.fleet.set_to_work(self.server, self.chunk, window)
 
     # A run under way.

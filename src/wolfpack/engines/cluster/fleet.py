@@ -15,6 +15,7 @@ import numpy as np
 
 from wolfpack.engines.cluster import connect
 from wolfpack.engines.cluster.head import Head
+from wolfpack.engines.cluster.sending import send
 from wolfpack.engines.cluster.worker_actor import WorkerActor
 from wolfpack.result import EngineError
 
@@ -42,7 +43,7 @@ class Fleet:
     ) -> None:
         self.ray, self.n_blocks, self.head = ray, problem.n_blocks, head
         self.alone = alone  # whether no other run of this process holds cores
-        self.problem = [ray.put(problem)]  # Ray sends it to each machine once
+        self.problem = [send(ray, problem)]  # Ray sends it to each machine once
         self.auto = n_workers == "auto"
         self.wanted = self.head.n_cores if self.auto else int(n_workers)
         self.workers: list[Any] = []

@@ -9,7 +9,7 @@ import subprocess
 import threading
 from typing import Any, NamedTuple
 
-from wolfpack.engines.cluster import connect, watchdog
+from wolfpack.engines.cluster import connect, noise, watchdog
 
 LEAVE_SECONDS = 9.0  # to leave a cluster whose head is lost; usually it takes 7
 
@@ -41,6 +41,7 @@ def enter(ray: Any, address: str | None, n_workers: int | None) -> Lease:
                 ray.shutdown()
                 raise
             _dog = watchdog.start(ray) if address is None else None
+            noise.hide(ray)
             _ours = Lease(_name(ray), True)
         _users += 1
         return Lease(_name(ray), _users == 1)
@@ -102,6 +103,7 @@ def _connect(ray: Any, *where: Any) -> threading.Event:
 def _release() -> None:
     """End the thread and the watchdog of a Ray that was shut down."""
     global _ours, _dog
+    noise.show()
     _over.set()
     watchdog.stop(_dog)
     _ours = _dog = None

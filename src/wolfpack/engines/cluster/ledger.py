@@ -20,11 +20,11 @@ class Ledger:
         self.known: Any = make_progress()  # of the server since its last start
         self.tallies = make_tallies(0)
         self.traffic: list[tuple] = []
-        self.n_live, self.unsaved = 0, ""
+        self.n_live, self.n_restarts, self.unsaved = 0, 0, ""
 
     def begin(self, status: dict[str, Any]) -> None:
         """Open the row of a server that has begun."""
-        self.known = make_progress()
+        self.known, self.n_live, self.n_restarts = make_progress(), 0, 0
         tallies = make_tallies(len(self.tallies) + 1)
         tallies[:-1] = self.tallies
         self.tallies = tallies
@@ -38,10 +38,22 @@ class Ledger:
         progress.gaps_seen += now.gaps_seen - known.gaps_seen
         self.known = now
         self.tallies[-1], self.traffic[-1] = status["tally"], status["traffic"]
-        self.n_live, before = status["workers"], self.unsaved
-        self.unsaved = status["unsaved"]
-        if self.unsaved and self.unsaved != before:
-            logger.warning("Ray: the checkpoint fails: %s.", self.unsaved)
+        self._tell(status)
+        self.n_live, self.unsaved = status["workers"], status["unsaved"]
+        self.n_restarts = status["restarts"]
+
+    def _tell(self, status: dict[str, Any]) -> None:
+        """Say what has gone wrong since the last status, in a sentence each."""
+        if status["unsaved"] not in ("", self.unsaved):
+            logger.warning("Ray: the checkpoint fails: %s.", status["unsaved"])
+        if status["restarts"] > self.n_restarts:
+            logger.warning("Ray: a worker died, and was started again.")
+        if status["workers"] < self.n_live:
+            logger.warning(
+                "Ray: %d of %d workers are silent; the others go on.",
+                self.n_live - status["workers"],
+                self.n_live,
+            )
 
     @property
     def live(self) -> Live:

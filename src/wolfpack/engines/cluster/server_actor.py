@@ -17,9 +17,7 @@ from wolfpack.state import State, StateError
 
 SMALL_BYTES = 96_000  # a v up to this is sent in the answer; Ray allows 100 kB
 PUBLISH_SECONDS = 0.005  # at least, between two v in the object store
-# A worker counts as gone after SILENT_SECONDS without a message, or PAUSES times its
-# longest pause so far if that is longer.
-SILENT_SECONDS, PAUSES = 5.0, 4.0
+SILENT_SECONDS = 5.0  # without a sign of life, after which a worker counts as gone
 MOST_BIRTHS = 5  # starts of each worker, while no worker sends a chunk
 # Publishing v and saving the state take at most these shares of the server's time.
 PUBLISH_SHARE, SAVE_SHARE = 0.1, 0.05
@@ -46,7 +44,8 @@ class ServerActor:
     def __init__(self) -> None:
         self.service: Service | None = None
         self.over = False
-        self.seen: dict[int, tuple[float, float]] = {}  # last message, longest pause
+        self.seen: dict[int, float] = {}  # when each worker was heard last
+        self.n_restarts = 0  # of workers
         self.births = self.n_messages = self.n_bytes = 0
         self.unsaved = ""
 
@@ -63,6 +62,7 @@ class ServerActor:
         self.service = Service(
             problem, state, orders.options.plan, orders.batch_size, orders.made
         )
+        self.service.warm_up()  # before the clock of the run starts
         self.service.until = orders.until
         self.orders, self.format = orders, Format(problem)
         self.began, self.used = time.monotonic(), time.thread_time()
@@ -73,7 +73,7 @@ class ServerActor:
     def push(self, message: bytes) -> Any:
         """Take a message; answer with the newest v, unless the worker has it."""
         who, *known, count = read_head(message)
-        self._see(who)
+        self.beat(who)
         service = self.service
         if service is None:
             return pack_words(*NOWHERE, False, self.over)
@@ -107,9 +107,14 @@ class ServerActor:
         now = time.monotonic()
         self.next_publish = now + max(PUBLISH_SECONDS, (now - begin) / PUBLISH_SHARE)
 
+    def beat(self, worker: int) -> None:
+        """Note a sign of life."""
+        self.seen[worker] = time.monotonic()
+
     def greet(self, worker: int) -> None:
         """Count the workers that begin; stop where they only die and send nothing."""
-        self._see(worker)
+        self.n_restarts += worker in self.seen
+        self.beat(worker)
         self.births += 1
         if self.service is not None and self.births > MOST_BIRTHS * len(self.seen):
             self.fail(-1, RuntimeError(f"{self.births} workers died before they sent "
@@ -131,10 +136,8 @@ class ServerActor:
             "tally": service.tally,
             "ended": service.ended,
             "error": service.error,
-            "workers": sum(
-                now - last < max(SILENT_SECONDS, PAUSES * pause)
-                for last, pause in self.seen.values()
-            ),
+            "workers": sum(now - last < SILENT_SECONDS for last in self.seen.values()),
+            "restarts": self.n_restarts,
             "traffic": (
                 self.n_messages,
                 self.n_bytes,
@@ -165,11 +168,6 @@ class ServerActor:
         self.over = True
         if save and self.service is not None:
             self._save()
-
-    def _see(self, worker: int) -> None:
-        now = time.monotonic()
-        last, pause = self.seen.get(worker, (now, 0.0))
-        self.seen[worker] = now, max(pause, now - last)
 
     def _save(self) -> None:
         begin = time.monotonic()

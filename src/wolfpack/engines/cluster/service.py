@@ -141,6 +141,12 @@ class Service:
             block = self.tally.at if is_stepping else self.state.progress.at
             self.fail(block, portable(error, "On the server"))
 
+    def warm_up(self) -> None:
+        """Load or compile the loops, and move nothing."""
+        atoms = np.zeros((0, self.problem.atom_size), self.problem.start.dtype)
+        self._take(np.zeros(0, np.int64), atoms, self.version)
+        self.rebuild()
+
     def _clip(self, version: int) -> int:
         """Limit a version to those that exist, so that delays are 0 ... k + 1."""
         return max(NOWHERE[1], min(version, self.version))

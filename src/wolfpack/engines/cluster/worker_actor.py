@@ -6,6 +6,7 @@ it dies, Ray restarts it and calls `work` again.
 """
 
 import contextlib
+import threading
 import time
 from typing import Any
 
@@ -27,6 +28,7 @@ from wolfpack.engines.cluster.messages import (
 from wolfpack.kernels.memory import zeros
 
 TRIAL_SECONDS = 0.005  # of oracle calls, to measure how long one takes
+BEAT_SECONDS = 1.0  # between two signs of life of a worker that has sent nothing
 IDLE_SECONDS = 0.005  # between two questions for work, where there is none
 GIVE_UP_SECONDS = 120.0  # a worker returns after this time without an answer
 WHERE = "In a worker"
@@ -42,8 +44,14 @@ class Post:
         self.v: np.ndarray | None = None
         self.known = NOWHERE
         self.go = self.stop = False
-        self.heard = time.monotonic()
+        self.heard = self.sent = time.monotonic()
         server.greet.remote(me)
+
+    def beat(self, over: threading.Event) -> None:
+        """Give signs of life while the oracle takes long."""
+        while not over.wait(BEAT_SECONDS):
+            if time.monotonic() > self.sent + BEAT_SECONDS:
+                self.server.beat.remote(self.me)
 
     @property
     def is_full(self) -> bool:
@@ -88,6 +96,7 @@ class Post:
 
     def send(self, chunk: Chunk) -> None:
         """Send a chunk that was solved."""
+        self.sent = time.monotonic()
         self.pending.append(self.server.push.remote(self.format.pack(self.me, chunk)))
 
     def ask(self) -> None:
@@ -135,7 +144,15 @@ class WorkerActor:
     ) -> None:
         """Work until the server says stop, or has been silent for too long."""
         self._load(problem)
-        rng, post = np.random.default_rng(), Post(me, server, self.problem, window)
+        post, over = Post(me, server, self.problem, window), threading.Event()
+        threading.Thread(target=post.beat, args=(over,), daemon=True).start()
+        try:
+            self._work(post, chunk)
+        finally:
+            over.set()
+
+    def _work(self, post: Post, chunk: int) -> None:
+        rng = np.random.default_rng()
         while not post.is_dead:
             post.listen()
             if post.stop:
