@@ -18,23 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from wolfpack.kernels import cache, slots
-from wolfpack.kernels.compile import is_compiled, jit
+from wolfpack.kernels import cache
+from wolfpack.kernels.compile import is_compiled
 from wolfpack.kernels.fingerprint import Fingerprint
+from wolfpack.kernels.names import OPTIONAL, REQUIRED, names_of
 from wolfpack.kernels.records import canonical
 from wolfpack.kernels.specialise import Loops, specialise
 from wolfpack.update import atoms, gap, vectors
-
-REQUIRED = ("oracle", "score", "add", "slope")
-OPTIONAL = (
-    "value",
-    "contains",
-    "minimiser",
-    "touched",
-    "prepare",
-    "spread",
-    "curvature",
-)
 
 
 class ProblemError(ValueError):
@@ -110,8 +100,20 @@ class Problem:
         Whether the functions of block i read no other rows of v than `touched` lists,
         and `touched` does not look at `work`. Where `curvature` is given, too, threads
         hold these rows during a step, which makes it exact.
-    prepare, spread, curvature : functions, optional
-        A fused step, for speed; see `wolfpack.problems.chain`.
+    prepare : function (data, shared, blocks, i, atom, work) -> float, optional
+        With `spread`, and `curvature` if there is one, a fused step, for speed: keeps
+        s - x_(i) in `work`, and returns the block gap <x_(i) - s, grad_i f>. x_(i) is
+        in `blocks` (see `update.atoms` and `update.vectors`), with one atom or several.
+        What it keeps follows from x_(i) and `atom` alone: atoms come late, or from
+        other workers, so `work` may be fresh, or as another block left it. Only the gap
+        may use what the oracle left in `work`: it is read where the oracle was called
+        just before, for the same block and v. Elsewhere any finite number will do.
+    spread : function (data, blocks, i, atom, scale, out, work) -> float, optional
+        out += scale A_i (s - x_(i)), as `prepare` kept it; returns
+        scale <c_i, s - x_(i)>. Called several times for one `prepare`, or never.
+    curvature : function (data, blocks, i, atom, work) -> float, optional
+        The second derivative of f along s - x_(i), as `prepare` kept it; called before
+        or after `spread`. It may be given without the other two.
     work : function () -> tuple
         Makes scratch memory for one worker; what it held before must not matter.
     quadratic : bool
@@ -235,30 +237,8 @@ class Problem:
         kept = self.__dict__.setdefault("_loops", {})
         wanted = (gap, *loops)
         if wanted not in kept or kept[wanted].compiled:
-            kept[wanted] = specialise(wanted, self._names())
+            kept[wanted] = specialise(wanted, names_of(self))
         return kept[wanted]
-
-    def _names(self) -> dict[str, Any]:
-        """Return what the loops call by name."""
-        store = self.store
-        names = {name: getattr(self, name) for name in REQUIRED}
-        names |= {name: getattr(self, name) or _stub(name) for name in OPTIONAL}
-        names |= {slot.__name__: getattr(store, slot.__name__) for slot in slots.STORE}
-        if self.prepare is None:
-            names["prepare"], names["spread"] = (
-                store.default_prepare,
-                store.default_spread,
-            )
-        return names | {
-            "HAS_CURVATURE": self.curvature is not None,
-            "HAS_VALUE": self.value is not None,
-            "RESCORE": getattr(self.shared, "dtype", None) == np.float32,
-            "HAS_ROWS": self.touched is not None,
-            "HAS_CONTAINS": self.contains is not None,
-            "HAS_MINIMISER": self.minimiser is not None,
-            "FINDS_GAP": bool(self.finds_gap) and self.minimiser is not None,
-            "QUADRATIC": bool(self.quadratic),
-        }
 
     def check(self) -> None:
         """Try every function on a few blocks, with bounds checking on.
@@ -284,10 +264,3 @@ class Problem:
             if kept:
                 cache.write(note, b"")
         object.__setattr__(self, "_passed", passed)
-
-
-@functools.cache
-def _stub(name: str) -> Callable:
-    stub = jit(getattr(slots, name))
-    stub.origin = f"no {name}"
-    return stub

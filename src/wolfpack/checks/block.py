@@ -81,8 +81,6 @@ class BlockCheck:
         self.line(v, atom, point)
         if problem.offsets is None:
             self.difference(v, atom, point)
-        if problem.curvature is not None or problem.prepare is not None:
-            self.fused(v, atom, other - score)
         if problem.minimiser is not None:
             gap = self.call("minimiser", data, v, i, point, problem.work(), 1.0)
             if problem.finds_gap:
@@ -142,28 +140,6 @@ class BlockCheck:
                 f"add on block {self.i} is not linear: what it adds for s - x_(i), "
                 "whose entries may be negative, is not the difference of both."
             )
-
-    def fused(self, v: np.ndarray, atom: np.ndarray, gap: float) -> None:
-        """Hold the fused step against the plain functions, on the store it runs on."""
-        problem, data, i = self.problem, self.problem.data, self.i
-        blocks = problem.store.create(problem.start, problem.offsets, 1)
-        loops = problem.kernels()
-        for name in ("prepare", "spread"):
-            self.functions.setdefault(name, getattr(loops, name))
-        work = problem.work()
-        self.call("oracle", data, v, i, atom, work)  # `prepare` may read its `work`
-        found = self.number("prepare", data, v, blocks, i, atom, work)
-        self.agree(found, gap, "prepare returned {}, but the scores give {}")
-        out = np.zeros_like(v)
-        self.number("spread", data, blocks, i, atom, 1.0, out, work)
-        move = self.image(atom)[0] - self.image(self.start)[0]
-        if not np.allclose(out, move, rtol=1e-4, atol=1e-4 * np.abs(move).max()):
-            raise ProblemError(f"spread and add disagree on block {i}.")
-        if problem.curvature is not None and problem.quadratic:
-            bend = self.number("curvature", data, blocks, i, atom, work)
-            rows = self.rows()
-            ends = [self.number("slope", data, v, out, rows, t) for t in (0.0, 1.0)]
-            self.agree(bend, ends[1] - ends[0], "curvature is {}, but slopes give {}")
 
     def rise(self, v: np.ndarray, move: np.ndarray, rows: np.ndarray) -> None:
         """Hold `value` against `slope`: along a step, g rises by the integral."""

@@ -16,12 +16,14 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from wolfpack.checks.block import BlockCheck, outside, sentence
+from wolfpack.checks.fused import FusedCheck
 from wolfpack.checks.inputs import is_number
 from wolfpack.checks.ridge import check_ridge
 from wolfpack.checks.trial import Fault, visit, with_bounds
 from wolfpack.kernels import slots as _slots
 from wolfpack.kernels.compile import is_compiled
-from wolfpack.problem import OPTIONAL, REQUIRED, Problem, ProblemError
+from wolfpack.kernels.names import OPTIONAL, REQUIRED
+from wolfpack.problem import Problem, ProblemError
 
 
 def check(problem: Problem) -> None:
@@ -46,6 +48,8 @@ def check(problem: Problem) -> None:
     v = _start(problem, functions).astype(problem.shared.dtype)
     for block in blocks:
         block.check(v)
+        if problem.curvature is not None or problem.prepare is not None:
+            FusedCheck(block, v).check()
     check_ridge(problem, blocks, v)
 
 

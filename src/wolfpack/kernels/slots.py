@@ -60,7 +60,7 @@ def curvature(data, blocks, i, atom, work) -> Any:
 
 
 def prepare(data, shared, blocks, i, atom, work) -> Any:
-    """Keep s - x_(i) in `work`; return the block gap <x_(i) - s, grad_i f>."""
+    """Keep s - x_(i) in `work`, whatever it holds; return the block gap."""
 
 
 def spread(data, blocks, i, atom, scale, out, work) -> Any:

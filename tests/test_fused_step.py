@@ -1,0 +1,224 @@
+"""A user's fused step: `prepare` must not rely on what the oracle left in `work`."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import wolfpack
+from wolfpack import Delayed, Problem, ProblemError, Serial, delays, solve
+
+N, K, M = 12, 6, 4
+random = np.random.default_rng(0)
+CORNERS, TARGET = random.normal(size=(N, K, M)), 9 * random.normal(size=M)
+COSTS = random.normal(size=(N, K))
+
+
+# The problem: the sum of a corner of each block comes near a target, at a cost.
+
+
+def oracle(data, shared, i, atom, work):
+    scores = CORNERS[i] @ (shared - TARGET) + COSTS[i]
+    atom[0] = scores.argmin()
+    work[0][:] = CORNERS[i, atom[0]]
+    work[1][:] = shared - TARGET
+    return scores[atom[0]]
+
+
+def score(data, shared, i, atom):
+    return CORNERS[i, atom[0]] @ (shared - TARGET) + COSTS[i, atom[0]]
+
+
+def add(data, i, atom, scale, out):
+    out += scale * CORNERS[i, atom[0]]
+    return scale * COSTS[i, atom[0]]
+
+
+def slope(data, shared, direction, rows, gamma):
+    return (shared + gamma * direction - TARGET) @ direction
+
+
+def value(data, shared):
+    return 0.5 * np.square(shared - TARGET).sum()
+
+
+def mean(blocks, i, table, least=0, most=None):
+    """What x_(i) makes of a table: the mean over its atoms, by their weights."""
+    place = blocks.place[i]
+    atoms = range(least, place.count if most is None else min(most, place.count))
+    return sum(
+        blocks.weights[place.slot + b] * table[i, blocks.atoms[place.begin + b]]
+        for b in atoms
+    )
+
+
+def prepare(data, shared, blocks, i, atom, work):
+    work[0][:] = CORNERS[i, atom[0]] - mean(blocks, i, CORNERS)
+    work[2][0] = COSTS[i, atom[0]] - mean(blocks, i, COSTS)
+    return -float(work[0] @ work[1]) - work[2][0]  # the gradient is the oracle's
+
+
+def spread(data, blocks, i, atom, scale, out, work):
+    out += scale * work[0]
+    return scale * work[2][0]
+
+
+def curvature(data, blocks, i, atom, work):
+    return float(work[0] @ work[0])
+
+
+def make(**changes):
+    made = Problem(
+        data=(),
+        shared=np.zeros(M),
+        start=np.zeros(N, np.int64),
+        offsets=np.arange(N + 1),
+        oracle=oracle,
+        score=score,
+        add=add,
+        slope=slope,
+        value=value,
+        contains=lambda data, i, atom: 0 <= atom[0] < K,
+        prepare=prepare,
+        spread=spread,
+        curvature=curvature,
+        work=lambda: (np.zeros(M), np.zeros(M), np.zeros(1)),
+    )
+    return dataclasses.replace(made, **changes)
+
+
+def plain():
+    return make(prepare=None, spread=None, curvature=None)
+
+
+ENGINES = [Serial(), Delayed(0), Delayed(delays.poisson(5))]
+ENGINES += [Delayed(workers=delays.Workers(4))]
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=repr)
+@pytest.mark.parametrize("changes", [{}, {"curvature": None}])
+def test_a_right_step_is_accepted_and_gives_what_plain_steps_give(engine, changes):
+    how = {"engine": engine, "tol": 0, "max_epochs": 20, "rng": 0}
+    fused, steps = solve(make(**changes), **how), solve(plain(), **how)
+    assert fused.objective == pytest.approx(steps.objective, rel=1e-9)
+    assert fused.gap == pytest.approx(steps.gap, rel=1e-3)
+    assert max(row.drift for row in fused.trace) < 1e-9
+
+
+def relies_on_the_oracle(data, shared, blocks, i, atom, work):
+    work[0][:] -= mean(blocks, i, CORNERS)  # the oracle has left the corner there
+    work[2][0] = COSTS[i, atom[0]] - mean(blocks, i, COSTS)
+    return -float(work[0] @ work[1]) - work[2][0]
+
+
+def relies_on_zeros(data, shared, blocks, i, atom, work):
+    work[0][:] = CORNERS[i, atom[0]] - mean(blocks, i, CORNERS)
+    work[2][0] += COSTS[i, atom[0]] - mean(blocks, i, COSTS)
+    return -float(work[0] @ work[1]) - work[2][0]
+
+
+def knows_one_atom(data, shared, blocks, i, atom, work):
+    work[0][:] = CORNERS[i, atom[0]] - mean(blocks, i, CORNERS, most=1)
+    work[2][0] = COSTS[i, atom[0]] - mean(blocks, i, COSTS)
+    gap = mean(blocks, i, CORNERS) - CORNERS[i, atom[0]]
+    return float(gap @ work[1]) - work[2][0]
+
+
+def returns_the_gap_of_one_atom(data, shared, blocks, i, atom, work):
+    prepare(data, shared, blocks, i, atom, work)
+    gap = CORNERS[i, atom[0]] - mean(blocks, i, CORNERS, most=1)
+    return -float(gap @ work[1]) - work[2][0]
+
+
+def is_nan_elsewhere(data, shared, blocks, i, atom, work):
+    seen = work[1].any()
+    return prepare(data, shared, blocks, i, atom, work) if seen else np.nan
+
+
+def forgets_the_cost(data, blocks, i, atom, scale, out, work):
+    out += scale * work[0]
+    return 0.0
+
+
+def forgets_the_scale_of_the_cost(data, blocks, i, atom, scale, out, work):
+    out += work[0] if scale > 0 else scale * work[0]
+    return scale * work[2][0]
+
+
+def spreads_once(data, blocks, i, atom, scale, out, work):
+    out += scale * work[0]
+    work[0][:] = 0.0
+    return scale * work[2][0]
+
+
+def is_of_the_spread(data, blocks, i, atom, work):
+    return float(work[3] @ work[3])
+
+
+def notes_the_spread(data, blocks, i, atom, scale, out, work):
+    work[3][:] = work[0]
+    return spread(data, blocks, i, atom, scale, out, work)
+
+
+def forgets_a_row(data, i, rows, work):
+    rows[: M - 1] = np.arange(M - 1)
+    return M - 1
+
+
+WRONG = {
+    "the oracle's work": (
+        {"prepare": relies_on_the_oracle},
+        r"spread and add disagree on block 0 where prepare is called with fresh work: "
+        r"what it keeps .* not on what the oracle left in work",
+    ),
+    "zeros": (
+        {"prepare": relies_on_zeros},
+        "where prepare is called with the work that another block has used: what it",
+    ),
+    "one atom": (
+        {"prepare": knows_one_atom, "curvature": None},
+        r"spread and add disagree on block 0\.",
+    ),
+    "one atom's gap": (
+        {"prepare": returns_the_gap_of_one_atom},
+        "prepare returned .*, but the scores give",
+    ),
+    "NaN": ({"prepare": is_nan_elsewhere}, "prepare on block 0 returned nan; it must"),
+    "cost": ({"spread": forgets_the_cost}, r"spread and add disagree on block 0\."),
+    "scale": ({"spread": forgets_the_scale_of_the_cost}, "spread and add disagree"),
+    "once": ({"spread": spreads_once}, "spread and add disagree"),
+    "curvature": (
+        {
+            "spread": notes_the_spread,
+            "curvature": is_of_the_spread,
+            "work": lambda: (np.zeros(M), np.zeros(M), np.zeros(1), np.zeros(M)),
+        },
+        "curvature is 0, but slopes give",
+    ),
+    "rows": (
+        {"touched": forgets_a_row, "max_rows": M},
+        "touched leaves out rows that spread wrote on block 0",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG.values(), ids=WRONG)
+def test_check_finds_what_a_step_relies_on(changes, message):
+    with pytest.raises(ProblemError, match=message) as caught:
+        make(**changes).check()
+    assert "\n" not in str(caught.value)
+
+
+def test_one_block_has_no_other():
+    one = {"start": np.zeros(1, np.int64), "offsets": np.arange(2)}
+    make(**one).check()
+    with pytest.raises(ProblemError, match="with fresh work"):
+        make(prepare=relies_on_the_oracle, **one).check()
+
+
+def test_the_gap_of_a_ready_step_is_that_of_its_own_oracle_only():
+    # Chains take the gradient from what the oracle left in `work`, as they may.
+    X = random.normal(size=(30, 5))
+    y = random.integers(3, size=30)
+    problem = wolfpack.chain_ssvm(np.split(X, 3), np.split(y, 3), 0.1)
+    dataclasses.replace(problem).check()
