@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from wolfpack.cli.console import Watcher, fail, leave, plain_errors
-from wolfpack.cli.options import check_target, check_targets
+from wolfpack.cli.options import Decimal, check_target, check_targets
 from wolfpack.files.replace import replacing, save_picture
 from wolfpack.files.table import Table, read_table
 from wolfpack.run.interrupt import Interrupt
@@ -25,6 +25,8 @@ HELP = {
     "alpha": "The price of a jump. Default: low enough to have candidates.",
     "q": "The norm of a jump: 1, 2, inf or another.",
     "standardize": "Bring columns to mean 0 and deviation 1 first.",
+    "header": "Whether a first line of a table is names. Default: by what is in it.",
+    "decimal": "Of numbers in a table, where it cannot be told.",
     "plot": "Draw the signal and its segments here.",
     "save": "Write signal, fitted signal and segments here, as CSV.",
 }
@@ -37,6 +39,10 @@ def changes(
     alpha: Annotated[float | None, typer.Option(help=HELP["alpha"])] = None,
     q: Annotated[float, typer.Option(help=HELP["q"])] = 2.0,
     standardize: Annotated[bool, typer.Option(help=HELP["standardize"])] = True,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help=HELP["header"])
+    ] = None,
+    decimal: Annotated[Decimal | None, typer.Option(help=HELP["decimal"])] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Most time.")] = None,
     plot: Annotated[Path | None, typer.Option(help=HELP["plot"])] = None,
     save: Annotated[Path | None, typer.Option(help=HELP["save"])] = None,
@@ -53,7 +59,7 @@ def changes(
         check_targets(None, plot)
         if save is not None:
             check_target("--save", save, save)
-        table = read_table(file)
+        table = read_table(file, header, decimal and decimal.value)
         options = {"n_change_points": _read_number(n), "alpha": alpha, "q": q}
         found = Found(table, standardize, as_json)
         with Interrupt() as stop:  # the answer is saved before the command ends
@@ -99,7 +105,8 @@ class Found:
             except KeyboardInterrupt:
                 if not hasattr(self.model, "status_"):  # nothing is learnt yet
                     raise
-        self.notes = list(dict.fromkeys(str(warning.message) for warning in caught))
+        said = (str(warning.message) for warning in caught)
+        self.notes = [*self.table.notes, *dict.fromkeys(said)]
         self.signal = self.model.signal_ * self.scale + self.centre
         self.parts = np.split(np.arange(len(self.signal)), self.model.change_points_)
 

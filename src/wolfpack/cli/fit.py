@@ -10,6 +10,7 @@ from rich.console import Console
 
 from wolfpack.cli.console import fail, leave, plain_errors
 from wolfpack.cli.options import (
+    Decimal,
     Engine,
     Mode,
     Sampling,
@@ -44,6 +45,8 @@ HELP = {
     "min_count": "columns: leave out features of fewer positions. Default: 2.",
     "label": "CSV: the column of the label, its name or number. Default: the last.",
     "standardize": "CSV: bring columns to mean 0 and deviation 1. Default: yes.",
+    "header": "CSV: whether its first line is names. Default: by what is in it.",
+    "decimal": "CSV: of numbers, where it cannot be told.",
     "report": "Write the model in one page of HTML here.",
 }
 say = Console(highlight=False, soft_wrap=True).print
@@ -71,6 +74,10 @@ def fit(
         bool | None,
         typer.Option("--standardize/--no-standardize", help=HELP["standardize"]),
     ] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help=HELP["header"])
+    ] = None,
+    decimal: Annotated[Decimal | None, typer.Option(help=HELP["decimal"])] = None,
     engine: Annotated[Engine, typer.Option(help=HELP["engine"])] = Engine.serial,
     mode: Annotated[Mode | None, typer.Option(help=HELP["mode"])] = None,
     workers: Annotated[int | None, typer.Option(min=1, help=HELP["workers"])] = None,
@@ -119,6 +126,8 @@ def fit(
         min_count=min_count,
         label=label,
         standardize=standardize,
+        header=header,
+        decimal=decimal and decimal.value,
     )
     with plain_errors():
         from wolfpack.cli import jobs

@@ -34,6 +34,13 @@ class Sampling(StrEnum):
     cyclic = "cyclic"
 
 
+class Decimal(StrEnum):
+    """What stands before the fraction of a number."""
+
+    comma = "comma"
+    point = "point"
+
+
 def read_step(text: str) -> str | float | None:
     """Read the name of a rule, or a number."""
     if not text or text in RULES:

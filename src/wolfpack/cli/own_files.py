@@ -39,6 +39,8 @@ OPTIONS = {  # and the only reader that takes them
     "min_count": ColumnsReader,
     "label": TableReader,
     "standardize": TableReader,
+    "header": TableReader,
+    "decimal": TableReader,
 }
 
 
@@ -97,6 +99,7 @@ class FileJob(Job):
     ) -> None:
         self.path, self.reader = path, make_reader(path, model, **options)
         self.train, self.test = self.reader.learn(path), None
+        self.notes = [*getattr(self.reader, "notes", ())]
         chains = self.reader.chains
         self._check_model(model)
         self.estimator = ChainSSVM if chains else MulticlassSVM
@@ -133,7 +136,7 @@ class FileJob(Job):
         skipped = getattr(self.reader, "skipped", None)
         if skipped is not None:
             text += f" Its first column, {skipped!r}, names the rows: it is left out."
-        return text
+        return "\n".join([text, *(f"Note: {note}" for note in self.notes)])
 
     def alpha(self, given: float | str | None) -> float:
         """Return the regularisation, or the default for these data."""
@@ -163,6 +166,8 @@ class FileJob(Job):
                 report |= {f"{name}_{key}": value for key, value in found.items()}
         if self.note is not None:
             report["note"] = self.note
+        if self.notes:
+            report["notes"] = self.notes  # which `describe` has said
         return report
 
     def save(self, path: Path) -> Path:

@@ -38,6 +38,7 @@ class Reader(ABC):
 
     kind: ClassVar[str]
     chains: bool
+    notes: list[str]  # what is not sure about how a file was read
 
     @abstractmethod
     def learn(self, path: Path) -> Examples:

@@ -6,13 +6,16 @@ becomes one feature for each of its words.
 
 import csv
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from wolfpack.files.cells import POINT, floats, refuse_numberish
+from wolfpack.files.head import find_head, is_head
 from wolfpack.files.own import Examples, Reader, bad
-from wolfpack.files.table import floats, is_head, read_cells, wrong_cell
+from wolfpack.files.table import read_cells, wrong_cell
 
 NAMES_OF_ROWS = ("", "index", "id", "unnamed: 0")  # first columns that describe nothing
 MOST_WORDS = 200  # of a column, because each takes a number a row
@@ -26,14 +29,21 @@ class TableReader(Reader):
 
     kind, chains = "a table", False
 
-    def __init__(self, label: str | None = None, standardize: bool = True) -> None:
+    def __init__(
+        self,
+        label: str | None = None,
+        standardize: bool = True,
+        header: bool | None = None,
+        decimal: str | None = None,
+    ) -> None:
         self.label, self.standardize = label, standardize
+        self.header, self.decimal = header, decimal
         self.columns: dict[str, dict[str, Any]] = {}
         self.skipped: str | None = None
 
     def learn(self, path: Path) -> Examples:
         """Read a file to train on, and learn its columns."""
-        lines, head, rows = _read(path)
+        lines, head, rows = self._read(path, self._ask)
         self.has_head = head is not None
         cells = dict(zip(head or _numbered(rows), zip(*rows, strict=True), strict=True))
         self.label = self._find_label(path, [*cells])
@@ -50,7 +60,7 @@ class TableReader(Reader):
 
     def read(self, path: Path) -> Examples:
         """Read a file as that of the training, with or without the label."""
-        lines, head, rows = _read(path)
+        lines, head, rows = self._read(path, self._ask_alike)
         names = head
         if not self.has_head:  # the label may be left out, whichever column it is
             names = _numbered(rows)
@@ -82,12 +92,13 @@ class TableReader(Reader):
     def to_dict(self) -> dict[str, Any]:
         """Return all that a saved model must know."""
         known = {"label": self.label, "has_head": self.has_head}
-        return {"kind": self.kind, **known, "columns": self.columns}
+        known |= {"decimal": self.decimal, "columns": self.columns}
+        return {"kind": self.kind, **known}
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> "TableReader":
         """Return the reader of a saved model."""
-        reader = cls(str(saved.get("label")))
+        reader = cls(str(saved.get("label")), decimal=saved.get("decimal"))
         reader.has_head, columns = bool(saved.get("has_head")), saved.get("columns")
         if not isinstance(columns, dict) or not columns:
             raise ValueError("it does not say what its columns are")
@@ -108,6 +119,58 @@ class TableReader(Reader):
             writer.writerow([*head, f"predicted {self.label}"])
         writer.writerows([*row, k] for row, k in zip(rows, labels, strict=True))
         return text.getvalue()
+
+    def _read(
+        self, path: Path, ask: Callable[[list[int], list[list[str]]], bool]
+    ) -> tuple[list[int], list[str] | None, list[list[str]]]:
+        """Return lines, names if there are any, and cells; all rows have one length."""
+        lines, rows, self.notes = read_cells(path, self.decimal)
+        if not rows:
+            raise ValueError(f"{path} is empty: it needs an example a line.")
+        for line, row in zip(lines, rows, strict=True):
+            if len(row) != len(rows[0]):
+                raise ValueError(
+                    f"{path}, line {line}: {len(row)} cells, but the first line has "
+                    f"{len(rows[0])}; give every line as many."
+                )
+        if not ask(lines, rows):
+            return lines, None, rows
+        head = rows[0]
+        twice = {name for name in head if head.count(name) > 1}
+        if twice:
+            raise ValueError(
+                f"{path}, line {lines[0]}: two columns are called {min(twice)!r}; give "
+                "each a name of its own."
+            )
+        if len(rows) == 1:
+            raise ValueError(f"{path} has a line of names and no example.")
+        return lines[1:], head, rows[1:]
+
+    def _ask(self, lines: list[int], rows: list[list[str]]) -> bool:
+        """Return whether a file to train on begins with names."""
+        asked, n = self.header, len(rows[0])
+        given = -1 if self.label is None else self.label
+        is_place = str(given).lstrip("-").isdecimal() and -n <= int(given) < n
+        if asked is None and given in rows[0] and not is_place:
+            asked = True
+        label = int(given) % n if is_place else n - 1
+        found = find_head(lines, rows, asked, label)
+        self.notes += [found.note] if found.note else []
+        return found.is_there
+
+    def _ask_alike(self, lines: list[int], rows: list[list[str]]) -> bool:
+        """Return whether a file begins with names, as that of the training or not."""
+        first = rows[0]
+        if self.has_head:
+            return {*self.columns} <= {*first} or is_head(first)
+        about = [*self.columns.values()]
+        if len(first) != len(about):  # with a label, which may be in any column
+            return is_head(first) and find_head(lines, rows).is_there
+        fits = (
+            cell in one["words"] if "words" in one else floats([cell]) is not None
+            for cell, one in zip(first, about, strict=True)
+        )
+        return is_head(first) and not all(fits)
 
     def _find_label(self, path: Path, names: list[str]) -> str:
         """Return the name of the label's column."""
@@ -135,6 +198,8 @@ class TableReader(Reader):
             k = [not number for number in numbers].index(True)
             k = k if any(numbers) else column.index("")
             raise ValueError(f"{path}, {wrong_cell(lines[k], name, column[k])}")
+        if self.decimal != POINT:
+            refuse_numberish(path, lines, name, column)
         words = sorted(set(column))
         if len(words) > MOST_WORDS:
             raise ValueError(
@@ -167,31 +232,6 @@ class TableReader(Reader):
             )
         y = None if labels is None else np.array(labels)
         return Examples(X, y, np.array(lines), (head, rows))
-
-
-def _read(path: Path) -> tuple[list[int], list[str] | None, list[list[str]]]:
-    """Return lines, names if there are any, and cells; all rows are of one length."""
-    lines, rows = read_cells(path)
-    if not rows:
-        raise ValueError(f"{path} is empty: it needs an example a line.")
-    for line, row in zip(lines, rows, strict=True):
-        if len(row) != len(rows[0]):
-            raise ValueError(
-                f"{path}, line {line}: {len(row)} cells, but the first line has "
-                f"{len(rows[0])}; give every line as many."
-            )
-    if not is_head(rows[0]):
-        return lines, None, rows
-    head = rows[0]
-    twice = {name for name in head if head.count(name) > 1}
-    if twice:
-        raise ValueError(
-            f"{path}, line {lines[0]}: two columns are called {min(twice)!r}; give "
-            "each a name of its own."
-        )
-    if len(rows) == 1:
-        raise ValueError(f"{path} has a line of names and no example.")
-    return lines[1:], head, rows[1:]
 
 
 def _numbered(rows: list[list[str]]) -> list[str]:

@@ -7,7 +7,6 @@ numbers under a name such as "time". What is wrong with a cell is said with its 
 import csv
 import gzip
 import io
-import warnings
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +14,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolfpack.files.cells import (
+    NUMBERISH,
+    dates,
+    find_mark,
+    floats,
+    read_commas,
+    suspect_commas,
+)
+from wolfpack.files.head import INDEX_NAMES, find_head
 from wolfpack.files.npz import FileError, one_line, read_npz
 from wolfpack.kernels import room
 
 TEXTS, ARRAYS = (".csv", ".tsv", ".txt"), ("Y", "X", "signal")
 # What a table takes while it is read, for each letter of its text; read by the PIECE.
 BYTES_A_LETTER, PIECE = 16, 2**20
-INDEX_NAMES = {"", "index", "row", "t", "time", "timestamp", "date", "datetime"}
 
 
 class Table(NamedTuple):
@@ -37,12 +44,15 @@ class Table(NamedTuple):
         Of the rows, as in the file; None where the file has no index.
     index_name : str
         What the index is called; may be empty.
+    notes : tuple of str
+        What is not sure about how the file was read.
     """
 
     values: np.ndarray
     names: list[str]
     index: list[str] | None
     index_name: str
+    notes: tuple[str, ...] = ()
 
     def axis(self) -> np.ndarray | None:
         """Return the index as dates or numbers, for a picture; None if it is neither.
@@ -55,11 +65,17 @@ class Table(NamedTuple):
         if self.index is None:
             return None
         numbers = floats(self.index)
-        return _dates(self.index) if numbers is None else numbers
+        return dates(self.index) if numbers is None else numbers
 
 
-def read_table(path: Path) -> Table:
-    """Read a signal, one row a time; raise ValueError where it is none."""
+def read_table(
+    path: Path, header: bool | None = None, decimal: str | None = None
+) -> Table:
+    """Read a signal, one row a time; raise ValueError where it is none.
+
+    `header` says whether a table has a line of names, and `decimal` whether numbers
+    have a "comma" or a "point"; None: find out.
+    """
     kind = (Path(path.stem) if path.suffix == ".gz" else path).suffix.lower()
     check_file(path)
     if kind == ".npy":
@@ -67,7 +83,7 @@ def read_table(path: Path) -> Table:
     elif kind == ".npz":
         table = _unnamed(path, _read_npz(path))
     elif kind in TEXTS:
-        table = _read_text(path)
+        table = _read_text(path, header, decimal)
     else:
         known = ", ".join((*TEXTS, ".npy", ".npz"))
         raise ValueError(f"{path}: a signal comes in one of {known}; not {kind!r}.")
@@ -112,12 +128,12 @@ def _unnamed(path: Path, values: np.ndarray) -> Table:
     return Table(values, [f"column {j}" for j in range(values.shape[1])], None, "")
 
 
-def _read_text(path: Path) -> Table:
-    lines, rows = read_cells(path)
+def _read_text(path: Path, header: bool | None, decimal: str | None) -> Table:
+    lines, rows, notes = read_cells(path, decimal)
     if not rows:
         raise ValueError(f"{path} is empty.")
-    head = None
-    if is_head(rows[0]):
+    head, (is_there, note) = None, find_head(lines, rows, header)
+    if is_there:
         head, lines, rows = rows[0], lines[1:], rows[1:]
     names = head or [f"column {j}" for j in range(len(rows[0]))]
     for line, row in zip(lines, rows, strict=True):
@@ -133,7 +149,9 @@ def _read_text(path: Path) -> Table:
     if values is None or not np.isfinite(values).all():
         raise ValueError(f"{path}, {_wrong_cell(lines, names[first:], cells)}")
     values = values.reshape(len(rows), len(names) - first)
-    return Table(values, names[first:], index, names[0] if head and has_index else "")
+    name = names[0] if head and has_index else ""
+    notes += [f"{path}, {note}"] if note else []
+    return Table(values, names[first:], index, name, tuple(notes))
 
 
 def check_file(path: Path) -> None:
@@ -176,13 +194,12 @@ def _pieces(path: Path, file: Any) -> Iterator[str]:
         yield piece
 
 
-def read_cells(path: Path) -> tuple[list[int], list[list[str]]]:
-    """Return the rows that are not empty, and their lines in the file."""
+def read_cells(
+    path: Path, decimal: str | None = None
+) -> tuple[list[int], list[list[str]], list[str]]:
+    """Return the lines of the rows that are not empty, the rows, and notes."""
     text = open_text(path)
-    begin = next(filter(str.strip, text.splitlines()), "")
-    mark = max(",;\t", key=begin.count)
-    if mark not in begin:
-        mark = " "
+    mark = find_mark(next(filter(str.strip, text.splitlines()), ""), decimal)
     begins = io.StringIO(text, newline="")
     reader = csv.reader(begins, delimiter=mark, skipinitialspace=True)
     lines, rows = [], []
@@ -199,12 +216,9 @@ def read_cells(path: Path) -> tuple[list[int], list[list[str]]]:
             f"{path}, line {reader.line_num}: {one_line(error)}. A cell has at most "
             f"{csv.field_size_limit()} letters; is a quotation mark missing?"
         ) from error
-    return lines, rows
-
-
-def is_head(cells: list[str]) -> bool:
-    """Return whether these are names: neither numbers nor dates."""
-    return all(floats([cell]) is None and _dates([cell]) is None for cell in cells)
+    if mark == ",":
+        return lines, rows, suspect_commas(path, rows) if decimal is None else []
+    return lines, rows, read_commas(path, lines, rows, decimal)
 
 
 def _is_index(head: list[str] | None, rows: list[list[str]]) -> bool:
@@ -226,22 +240,7 @@ def _wrong_cell(lines: list[int], names: list[str], cells: list[list[str]]) -> s
 def wrong_cell(line: int, name: str, cell: str) -> str:
     """Say what is wrong with a cell that should be a number."""
     what = f"{cell!r} is no number" if cell else "the cell is empty"
-    return f"line {line}, column {name!r}: {what}. Fill it or leave out its row."
-
-
-def floats(cells: list) -> np.ndarray | None:
-    """Return cells as numbers, or None where one of them is no number."""
-    try:
-        return np.array(cells, dtype=np.float64)
-    except ValueError:
-        return None
-
-
-def _dates(cells: list[str]) -> np.ndarray | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # numpy drops time zones, and says so
-            dates = np.array(cells, dtype="datetime64")
-    except ValueError:
-        return None
-    return None if np.isnat(dates).any() else dates
+    advice = "Fill it or leave out its row."
+    if NUMBERISH.fullmatch(cell):
+        advice = "Write it as in 1234.5; of decimal commas, say --decimal comma."
+    return f"line {line}, column {name!r}: {what}. {advice}"
