@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from wolfpack.files import random_state
 from wolfpack.update import sampling
 from wolfpack.update.plan import Plan
 from wolfpack.update.sampling import KINDS, create, draw, observe, refresh
@@ -264,6 +265,6 @@ def test_the_tree_holds_cumulative_sums(n, changes, place):
 def test_generators_survive_as_text(name):
     rng = np.random.Generator(getattr(np.random, name)(1))
     rng.random(5)
-    again = sampling.unpack_rng(sampling.pack_rng(rng))
+    again = random_state.unpack_rng(random_state.pack_rng(rng))
     assert again.random(9).tolist() == rng.random(9).tolist()
     assert again.integers(9, dtype=np.int32) == rng.integers(9, dtype=np.int32)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from wolfpack.files import random_state
 from wolfpack.files.npz import read_text
 from wolfpack.update import atoms, sampling, vectors
 from wolfpack.update.outer import OUTER, Outer
@@ -17,6 +18,7 @@ from wolfpack.update.plan import make_progress
 FORMAT = "wolfpack state 1"
 # The fields of the progress, in the order that the arrays of a file have.
 COUNTS, SUMS = ("updates", "calls", "at", "checked"), ("gap_sum", "gaps_seen")
+OLD_NUMBERS = 6  # of an outer loop, in files from before it judged when it is at rest
 MOST = 2**53  # larger counts are not exact as floats
 
 _OWN = ("offsets", "shared", "average")
@@ -44,7 +46,7 @@ def to_arrays(state: Any) -> dict[str, Any]:
     arrays["sums"] = np.array([progress[name] for name in SUMS], np.float64)
     arrays["format"] = np.array(FORMAT)
     arrays["fingerprint"] = np.array(state.fingerprint)
-    arrays["rng"] = np.array(sampling.pack_rng(state.rng))
+    arrays["rng"] = np.array(random_state.pack_rng(state.rng))
     for name, array in state.sampler._asdict().items():
         arrays[f"sampler_{name}"] = array
     for name, array in store_of(state.offsets).pack(state.blocks).items():
@@ -82,7 +84,7 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         "shared": read["shared"],
         "average": read["average"],
         "sampler": sampler,
-        "rng": sampling.unpack_rng(read_text(read["rng"])),
+        "rng": random_state.unpack_rng(read_text(read["rng"])),
         "progress": progress,
         "outer": outer,
     }
@@ -127,13 +129,17 @@ def _read_outer(read: "_Arrays", progress: Any) -> Outer:
         if (array.dtype, array.shape) != (read["shared"].dtype, read["shared"].shape):
             raise ValueError("its outer loop has another shape than its v")
         _refuse_endless("outer loop", array)
-    if (numbers.dtype, numbers.shape) != (np.float64, (len(OUTER.names or ()),)):
-        raise ValueError("its outer loop does not have the numbers that it needs")
     outer = Outer.begin(read["shared"])._replace(anchor=vectors[0], last=vectors[1])
-    record, named = outer.numbers, dict(zip(OUTER.names or (), numbers, strict=True))
+    record = outer.numbers
+    if len(numbers) == OLD_NUMBERS:
+        numbers = np.append(numbers, [float(one) for one in record.item()[OLD_NUMBERS:]])
+    if (numbers.dtype, numbers.shape) != (np.float64, (len(record.item()),)):
+        raise ValueError("its outer loop does not have the numbers that it needs")
+    named = dict(zip(OUTER.names or (), numbers, strict=True))
     inner = named["inner"]  # infinite before the first outer step
-    counts = [named[name] for name in ("steps", "calls", "rebuilt")]
+    counts = [named[name] for name in ("steps", "calls", "rebuilt", "since", "looks", "begun", "restarts")]
     is_sound = 0.0 < named["reach"] <= 1.0 <= named["bias"] < MOST and inner >= 0.0
+    is_sound &= named["largest"] >= 0.0 and named["least"] >= 0.0
     if not (is_sound and min(counts) >= 0 and max(counts) <= progress.calls):
         raise ValueError("the numbers of its outer loop cannot be true")
     for name, number in named.items():

@@ -10,7 +10,7 @@ import numpy as np
 from wolfpack.result import Event, Result, Status, TraceRow
 from wolfpack.run.certificate import Certificate
 from wolfpack.run.schedule import BEAT_SECONDS
-from wolfpack.update.sampling import AWAKE
+from wolfpack.update.sampling import AWAKE, GAP
 
 if TYPE_CHECKING:
     from wolfpack.run.loop import Run
@@ -34,14 +34,25 @@ class Journal:
         """Return the sum of all block gaps, estimated from those seen last."""
         run, state = self.run, self.run.state
         progress, gaps = state.progress, state.sampler.gaps
-        # The sampler knows every gap after a check, and the first round sees all.
-        in_rounds = run.plan.sampling == AWAKE and run.engine.reproducible
-        if gaps.size and (progress.checked >= 0 or in_rounds):
+        if gaps.size and self._sampler_knows():
             self._gaps = float(gaps.sum())
         elif progress.gaps_seen > 0:
             total = run.problem.n_blocks * progress.gap_sum
             self._gaps = float(total / progress.gaps_seen)
         return self._gaps
+
+    def _sampler_knows(self) -> bool:
+        """Return whether the sum of the gaps that were seen last is up to date.
+
+        The first round sees all, and so does a check. Gaps that outer steps change are
+        seen too seldom where gap sampling leaves a block alone.
+        """
+        run, state = self.run, self.run.state
+        if run.plan.sampling == AWAKE and run.engine.reproducible:
+            return True
+        if state.outer is not None and run.plan.sampling == GAP:
+            return state.progress.checked == state.n_oracle_calls
+        return state.progress.checked >= 0
 
     def estimate(self, is_working: bool = False) -> float:
         """Return the gap estimated from the block gaps, without oracle calls.

@@ -67,7 +67,7 @@ class Run:
         self.is_abandoned = False
         self._rate = 1.0
         self.last_excess = math.nan  # as `excess` found it last
-        self._measured: tuple[int, int] | None = None  # when that was
+        self._measured: tuple[int, int, float] | None = None  # when that was
         self._checked_at = 0.0
         self._stopped = False
         self._raised: BaseException | None = None
@@ -173,7 +173,7 @@ class Run:
         """Return how much larger the gap is than all block gaps together."""
         state, outer = self.state, self.state.outer
         assert outer is not None
-        now = (state.n_updates, int(outer.numbers.steps))
+        now = (state.n_updates, int(outer.numbers.steps), outer.reach)
         if self._measured != now:
             self._measured = now
             apart = outer.apart(state.shared, self.crew)
@@ -225,18 +225,19 @@ class Run:
             raise faults.refuse(self, ended)
 
     def _accelerate(self) -> None:
-        """Make an outer step, if the run is accelerated and it is time for one."""
+        """Move the outer loop on, if it is time to; if it is at rest, end it."""
         state, calls = self.state, self.state.n_oracle_calls
         outer, session = state.outer, self.session
         if outer is None or session.accelerates_itself:
             return
-        is_soon = calls - outer.numbers.calls < self.problem.n_blocks
-        if is_soon or not self.schedule.is_decision(calls):
-            return
-        inner = self.journal.sum_gaps()
-        if acceleration.is_time(outer, inner):
-            rest = self.excess()
-            acceleration.make_step(outer, state.shared, inner, rest, calls, self.crew)
+        passes = (calls - outer.numbers.calls) / self.problem.n_blocks
+        if stopping.is_at_rest(self):
+            acceleration.leave_rest(outer, state.shared, calls, self.crew)
+        elif passes >= 1.0 and self.schedule.is_decision(calls):
+            inner = self.journal.sum_gaps()
+            acceleration.proceed(
+                outer, state.shared, inner, self.excess, calls, passes, self.crew
+            )
 
     def _forget_gaps(self) -> None:
         """Begin the estimate anew after a decision, which a resumed run repeats."""
@@ -268,6 +269,8 @@ class Run:
         if state.outer is not None and scheduled:
             inner = float(found.gaps.sum())
             acceleration.learn_bias(state.outer, inner, estimate, self.plan)
+            noise, calls = stopping.noise(self), state.n_oracle_calls
+            acceleration.note_gap(state.outer, found.gap, noise, calls)
         self._checked_at = self.seconds
         if scheduled:
             state.shared[...] = found.shared

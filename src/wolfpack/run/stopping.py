@@ -8,6 +8,7 @@ import numpy as np
 
 from wolfpack.engines.base import Session
 from wolfpack.result import Status, TraceRow
+from wolfpack.run import acceleration
 from wolfpack.update.steps import LINE
 
 if TYPE_CHECKING:
@@ -15,9 +16,8 @@ if TYPE_CHECKING:
 
 # The chance that a block is not drawn in 30 passes is exp(-30), about 1e-13.
 IDLE_PASSES = 30.0
-LATE_PASSES = 1000.0  # the same for accelerated threads and clusters
+LATE_PASSES = 1000.0  # the same for accelerated clusters
 NOISE = 4.0  # a gap below NOISE times the precision of v, times scale, is rounding
-LOOKS = 3  # checks that must agree that an accelerated run is at rest
 
 
 def limit(run: "Run") -> Status | None:
@@ -39,12 +39,10 @@ def judge(run: "Run") -> Status | None:
         return Status.DIVERGED
     if row.gap <= run.goal:
         return Status.CONVERGED
-    if run.state.outer is not None:
-        noise = NOISE * np.finfo(run.state.shared.dtype).eps * run.problem.scale
-        # Threads and clusters make outer steps when they meet, not once a pass.
-        passes = IDLE_PASSES if run.engine.reproducible else LATE_PASSES
-        return Status.STALLED if is_at_rest(trace, noise, passes) else None
-    if run.options.plan.rule == LINE:
+    if run.plan.reach < 1.0:
+        gives_up = run.session.accelerates_itself and is_at_rest(run)
+        return Status.STALLED if gives_up else None
+    if run.options.plan.rule == LINE or run.state.outer is not None:
         if row.objective > trace[0].objective + run.problem.scale:
             return Status.DIVERGED  # possible where each worker searches alone
         if is_idle(trace, run.session):
@@ -52,24 +50,27 @@ def judge(run: "Run") -> Status | None:
     return None
 
 
-def is_at_rest(
-    trace: Sequence[TraceRow], noise: float, passes: float = IDLE_PASSES
-) -> bool:
-    """Return whether the gap of an accelerated run has long not fallen.
+def noise(run: "Run") -> float:
+    """Return the gap that the precision of v cannot tell from 0."""
+    return NOISE * float(np.finfo(run.state.shared.dtype).eps) * run.problem.scale
 
-    Its gap may rise for a while. So the least gap must not have fallen by a tenth for
-    as many passes as led to it, for at least `passes`, and in several checks. Gaps
-    below `noise` differ by chance.
+
+def is_at_rest(run: "Run") -> bool:
+    """Return whether outer steps have long not made the gap smaller.
+
+    The server of a cluster makes outer steps
+    when messages come, not once a pass.
     """
-    least = max(1.1 * min(row.gap for row in trace), noise)
-    best = next(k for k, row in enumerate(trace) if row.gap <= least)
-    took = trace[best].epoch - trace[0].epoch
-    idle = trace[-1].epoch - trace[best].epoch
-    return idle >= max(passes, took) and len(trace) - 1 - best >= LOOKS
+    state, outer = run.state, run.state.outer
+    if outer is None or outer.reach >= 1.0:
+        return False
+    passes = LATE_PASSES if run.session.accelerates_itself else IDLE_PASSES
+    calls, n_blocks = state.n_oracle_calls, run.problem.n_blocks
+    return acceleration.is_at_rest(outer, calls, n_blocks, passes)
 
 
 def is_idle(trace: Sequence[TraceRow], session: Session) -> bool:
-    """Return whether IDLE_PASSES, and several checks, have gained nothing.
+    """Return whether IDLE_PASSES of plain steps, and several checks, gained nothing.
 
     `session.patience` adds passes where updates come late, as the first of them are all
     dropped. Gains before `session.restarted_at` do not count: a server that died lost
@@ -77,5 +78,6 @@ def is_idle(trace: Sequence[TraceRow], session: Session) -> bool:
     """
     row, begin = trace[-1], session.restarted_at
     end = row.epoch - IDLE_PASSES - session.patience
-    before = [old for old in trace[:-2] if begin < old.epoch <= end]
+    plain = (old for old in trace[:-2] if old.reach >= 1.0)
+    before = [old for old in plain if begin < old.epoch <= end]
     return bool(before) and before[-1].objective <= row.objective

@@ -87,10 +87,12 @@ def weigh(gamma, k):
 @glue
 def note_gaps(counts, sampler, batch, plan):
     """Count the gaps of a batch for the estimate, and for gap sampling."""
-    for j in range(batch.chosen.size):
-        counts.gap_sum += batch.gaps[j]
+    tau = batch.chosen.size
+    for j in range(tau):
+        i, gap, weight = batch.chosen[j], batch.gaps[j], 1.0
         if plan.sampling == GAP:
-            observe(sampler, batch.chosen[j], batch.gaps[j])
+            weight = observe(plan, sampler, i, gap, tau)
         elif plan.sampling == AWAKE:
-            sampler.gaps[batch.chosen[j]] = max(batch.gaps[j], 0.0)
-    counts.gaps_seen += batch.chosen.size
+            sampler.gaps[i] = max(gap, 0.0)
+        counts.gap_sum += weight * gap
+        counts.gaps_seen += weight

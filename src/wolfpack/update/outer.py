@@ -31,7 +31,8 @@ LONG = 2**16  # an array has at least this many numbers for each thread that hel
 LANES = 8  # numbers that are summed side by side
 
 # What the outer loop knows. `inner` is the sum of the block gaps at the last outer
-# step, `calls` are the oracle calls before it, `bias` is the gap over its estimate at
+# step, `calls` are the oracle calls before it,
+# or before s was last changed without one, `bias` is the gap over its estimate at
 # the last check.
 OUTER = np.dtype(
     [
@@ -41,6 +42,12 @@ OUTER = np.dtype(
         ("steps", np.int64),
         ("calls", np.int64),
         ("rebuilt", np.int64),  # oracle calls before v was last computed from x
+        ("largest", np.float64),  # of the gaps that checks found
+        ("least", np.float64),  # of those since
+        ("since", np.int64),  # oracle calls before the check that found `least`
+        ("looks", np.int64),  # checks after it
+        ("begun", np.int64),  # oracle calls before the last restart
+        ("restarts", np.int64),
     ],
     align=True,
 )
@@ -67,7 +74,7 @@ class Outer(NamedTuple):
         """Start with z = w = v; for a coarse goal v follows x further at first."""
         numbers = np.zeros(1, OUTER).view(np.recarray)[0]
         numbers.reach = COARSE_REACH if is_coarse else FIRST_REACH
-        numbers.inner, numbers.bias = math.inf, 1.0
+        numbers.inner, numbers.bias, numbers.least = math.inf, 1.0, math.inf
         return cls(copy(shared), copy(shared), numbers)
 
     def warm_up(self) -> None:
@@ -106,13 +113,30 @@ class Outer(NamedTuple):
         inner: float,
         calls: int,
         crew: Any = None,
+        beta: float | None = None,
     ) -> None:
         """Make an outer step, and change s to `reach`; x stays, and v follows."""
+        beta = self.beta if beta is None else beta
         arrays = [shared, self.anchor, self.last]
-        _over(crew, "extrapolate", arrays, self.reach, self.beta, reach)
+        _over(crew, "extrapolate", arrays, self.reach, beta, reach)
         numbers = self.numbers
         numbers.reach, numbers.inner, numbers.calls = reach, inner, calls
         numbers.steps += 1
+
+    def restart(self, shared: np.ndarray, calls: int, crew: Any = None) -> None:
+        """Let z stop at v, and judge anew from here whether the gap falls."""
+        self.step(shared, self.reach, math.inf, calls, crew, beta=0.0)
+        numbers = self.numbers
+        numbers.restarts += 1
+        numbers.largest, numbers.least, numbers.looks = 0.0, math.inf, 0
+        numbers.since = numbers.begun = calls
+
+    def turn(self, shared: np.ndarray, reach: float, calls: int) -> None:
+        """Change s to `reach` without an outer step; x and z stay, and v follows."""
+        shared -= self.anchor
+        shared *= reach / self.reach
+        shared += self.anchor
+        self.numbers.reach, self.numbers.calls = reach, calls
 
     def measure(
         self, shared: np.ndarray, origin: np.ndarray, crew: Any = None

@@ -10,10 +10,9 @@ the blocks whose gap is not 0. A block that was just minimised over has a small 
 which does not say how soon the steps of others will raise it again.
 """
 
-import json
 import math
 import sys
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,9 +32,8 @@ FLOOR, TINY = 0.01, 1e-300
 # The share of the blocks that `gap` draws in turn, where the run is accelerated: outer
 # steps change the gaps of all blocks, and a gap that is never seen again stays too low.
 SWEEP = 0.3
-# Random generators that a state may hold, and the largest position in their buffers.
-GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-POSITIONS = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "uinteger": 2**32 - 1}
+# The largest share of the blocks in a batch whose draws count as independent.
+ALONE = 0.01
 
 
 class Sampler(NamedTuple):
@@ -139,12 +137,33 @@ def _next_in_order(sampler, rng):
 
 
 @jit
-def observe(sampler, i, gap):
-    """Remember the gap of block i; a floor keeps every block reachable."""
+def observe(plan, sampler, i, gap, tau):
+    """Remember the gap of block i, one of `tau` drawn; return what its gap counts.
+
+    A floor keeps every block reachable.
+    """
     gaps, tree = sampler.gaps, sampler.tree
-    gap = max(gap, FLOOR * _total(tree) / gaps.size, TINY)
-    _raise(tree, i, gap - gaps[i])
+    mean, before = _total(tree) / gaps.size, gaps[i]
+    gap = max(gap, FLOOR * mean, TINY)
+    _raise(tree, i, gap - before)
     gaps[i] = gap
+    return weigh(plan, before, mean, tau / gaps.size)
+
+
+@jit
+def weigh(plan, gap, mean, share):
+    """Return what a block counts in the estimate, which was drawn by its old `gap`.
+
+    It is the inverse of its chance to be among the `share` of blocks that are drawn,
+    relative to that of a uniform draw. Outer steps change all gaps: a sum of those seen
+    last would lag far behind where most blocks are seldom drawn.
+    """
+    if plan.reach >= 1.0 or not mean > 0.0:
+        return 1.0
+    chance = SWEEP + (1.0 - SWEEP) * gap / mean
+    if share > ALONE:
+        chance = (1.0 - math.exp(-share * chance)) / share
+    return 1.0 / chance
 
 
 @entry
@@ -231,51 +250,3 @@ def repair(sampler: Sampler, kind: int) -> Sampler:
     fresh = sampler._replace(gaps=gaps.copy(), tree=np.zeros_like(sampler.tree))
     rebuild(fresh)
     return fresh
-
-
-def pack_rng(rng: np.random.Generator) -> str:
-    """Return the state of a generator as JSON: nothing is pickled."""
-    bits = rng.bit_generator
-    return json.dumps({"name": type(bits).__name__, "state": _plain(bits.state)})
-
-
-def unpack_rng(text: str) -> np.random.Generator:
-    """Undo `pack_rng`."""
-    saved = json.loads(text)
-    if not isinstance(saved, dict) or saved.get("name") not in GENERATORS:
-        raise ValueError("its random generator is unknown")
-    bits = getattr(np.random, saved["name"])()
-    bits.state = _read_like(bits.state, saved.get("state"))
-    return np.random.Generator(bits)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return {"uint": value.tolist(), "dtype": str(value.dtype)}
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _read_like(known: Any, value: Any, name: str = "") -> Any:
-    """Undo `_plain`, for a value of the same form as `known`.
-
-    NumPy does not check it: with a position beyond its buffer it reads foreign memory.
-    """
-    if isinstance(known, dict) and isinstance(value, dict) and set(known) == set(value):
-        return {key: _read_like(known[key], value[key], key) for key in known}
-    if isinstance(known, np.ndarray) and isinstance(value, dict):
-        words = value.get("uint")
-        if value.get("dtype") == str(known.dtype) and isinstance(words, list):
-            most = int(np.iinfo(known.dtype).max)
-            if len(words) == len(known) and all(_is_whole(w, most) for w in words):
-                return np.array(words, known.dtype)
-    if isinstance(known, str) and value == known:
-        return value
-    if isinstance(known, int) and _is_whole(value, POSITIONS.get(name, 2**128 - 1)):
-        return value
-    raise ValueError(f"its random generator has an impossible state {name}".rstrip())
-
-
-def _is_whole(value: Any, most: int) -> bool:
-    return isinstance(value, int) and 0 <= value <= most

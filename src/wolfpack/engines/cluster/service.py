@@ -18,7 +18,7 @@ import numpy as np
 from wolfpack.engines.cluster.messages import NOWHERE, Chunk, portable
 from wolfpack.kernels.compile import entry
 from wolfpack.kernels.slots import oracle, trim
-from wolfpack.run.acceleration import is_time, make_step
+from wolfpack.run.acceleration import proceed
 from wolfpack.update.gap import least_value
 from wolfpack.update.inbox import Inbox, finish, is_complete, take
 from wolfpack.update.plan import Exit, make_tallies
@@ -170,11 +170,15 @@ class Service:
         calls, gaps, seen = self._counts() - self._decided
         if outer is None or calls < self.problem.n_blocks or seen == 0:
             return
-        inner = float(self.problem.n_blocks * gaps / seen)
-        if is_time(outer, inner):
-            rest = 0.5 * self.problem.ridge * outer.apart(state.shared)
-            make_step(outer, state.shared, inner, rest, state.n_oracle_calls)
+        n, calls = self.problem.n_blocks, state.n_oracle_calls
+        passes = (calls - outer.numbers.calls) / n
+        proceed(outer, state.shared, n * gaps / seen, self._excess, calls, passes)
         self._note_decision()
+
+    def _excess(self) -> float:
+        outer = self.state.outer
+        assert outer is not None
+        return 0.5 * self.problem.ridge * outer.apart(self.state.shared)
 
     def _counts(self) -> np.ndarray:
         progress = self.state.progress

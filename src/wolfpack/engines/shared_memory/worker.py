@@ -10,6 +10,7 @@ import numpy as np
 
 from wolfpack.engines.shared_memory.choice import (
     APART,
+    CAP,
     next_in_sweep,
     pick,
     take_turn,
@@ -27,7 +28,7 @@ from wolfpack.kernels.compile import jit
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.slots import has_room, is_full, move
 from wolfpack.update.plan import Exit
-from wolfpack.update.sampling import AWAKE, CYCLIC, GAP
+from wolfpack.update.sampling import AWAKE, CYCLIC, FLOOR, GAP, weigh
 from wolfpack.update.visit import visit
 
 # A worker adds its calls to the common count after this many: a contended atomic
@@ -228,7 +229,11 @@ def damp(tally, full, fall, clash):
 @jit
 def see_gap(team, plan, tally, i, gap):
     """Note the gap of block i for the estimate, and for gap sampling."""
-    tally.gap_sum += gap
-    tally.gaps_seen += 1.0
+    weight = 1.0
+    if plan.sampling == GAP:  # as `pick` draws
+        mean = tally.mean_gap
+        weight = weigh(plan, min(max(team.gaps[i], FLOOR * mean), CAP * mean), mean, 0.0)
+    tally.gap_sum += weight * gap
+    tally.gaps_seen += weight
     if plan.sampling == GAP or plan.sampling == AWAKE:
         team.gaps[i] = max(gap, 0.0)
