@@ -8,6 +8,7 @@ Q_j = j (j + 1) / 2 and d_j = v_j - v_(j-1), summation by parts gives
 so a step adds Q_(k-1) d_k to `average` where d_k is not zero, and nothing elsewhere.
 """
 
+import math
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -115,13 +116,17 @@ class State:
             rng=rng,
             progress=make_progress(),
         )
-        exact = _image(problem, blocks)
+        exact, linear = _image(problem, blocks)
         if not cold:
             _refuse_overflow(problem, exact)
         state.shared[...] = exact
+        first = math.inf
+        if options.accelerate:
+            first = linear + float(problem.kernels().evaluate(problem.data, exact))
         del exact  # as large as the two copies that follow
         if options.accelerate:
-            state.outer = Outer.begin(state.shared, options.is_coarse)
+            first = math.inf if math.isnan(first) else first  # `check` says why
+            state.outer = Outer.begin(state.shared, options.is_coarse, first)
         return state
 
     @classmethod
@@ -178,7 +183,7 @@ class State:
         if options.accelerate and outer is None:
             state.outer = Outer.begin(state.shared, options.is_coarse)
         elif outer is not None and not options.accelerate:  # its v is not v0 + A x
-            state.shared[...] = _image(problem, blocks)
+            state.shared[...], _ = _image(problem, blocks)
             state.forget_gaps()
         return state
 
@@ -200,7 +205,7 @@ class State:
 
         A wrong v would not spoil a certificate, but mislead the next steps.
         """
-        exact, norm = _image(problem, self.blocks), np.linalg.norm
+        exact, norm = _image(problem, self.blocks)[0], np.linalg.norm
         _refuse_overflow(problem, exact)
         with np.errstate(over="ignore", invalid="ignore"):
             size = norm(exact) + norm(problem.shared)
@@ -274,11 +279,11 @@ def _average(shared: np.ndarray, averaging: bool) -> np.ndarray:
     return np.zeros(shared.shape if averaging else (0, *shared.shape[1:]))
 
 
-def _image(problem: Problem, blocks: Any) -> np.ndarray:
-    """Return v0 + A x, in double precision."""
+def _image(problem: Problem, blocks: Any) -> tuple[np.ndarray, float]:
+    """Return v0 + A x, in double precision, and <c, x>."""
     exact, n = widen(problem.shared), problem.n_blocks
-    problem.kernels().rebuild(problem.data, blocks, 0, n, exact)
-    return exact
+    linear = problem.kernels().rebuild(problem.data, blocks, 0, n, exact)
+    return exact, float(linear)
 
 
 def _refuse_overflow(problem: Problem, exact: np.ndarray) -> None:

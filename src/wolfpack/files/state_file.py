@@ -5,6 +5,7 @@ from a file are checked against the others first. `State.resume` checks what nee
 problem: whether each atom exists, and which v belongs to x.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -130,16 +131,17 @@ def _read_outer(read: "_Arrays", progress: Any) -> Outer:
             raise ValueError("its outer loop has another shape than its v")
         _refuse_endless("outer loop", array)
     outer = Outer.begin(read["shared"])._replace(anchor=vectors[0], last=vectors[1])
-    record = outer.numbers
-    if len(numbers) == OLD_NUMBERS:
-        numbers = np.append(numbers, [float(one) for one in record.item()[OLD_NUMBERS:]])
-    if (numbers.dtype, numbers.shape) != (np.float64, (len(record.item()),)):
+    record, names = outer.numbers, OUTER.names or ()
+    if numbers.shape == (OLD_NUMBERS,):
+        numbers = np.append(numbers, list(record.item()[OLD_NUMBERS:]))
+    if (numbers.dtype, numbers.shape) != (np.float64, (len(names),)):
         raise ValueError("its outer loop does not have the numbers that it needs")
-    named = dict(zip(OUTER.names or (), numbers, strict=True))
+    named = dict(zip(names, numbers, strict=True))
     inner = named["inner"]  # infinite before the first outer step
-    counts = [named[name] for name in ("steps", "calls", "rebuilt", "since", "looks", "begun", "restarts")]
+    counts = [named[name] for name in names if OUTER[name].kind == "i"]
     is_sound = 0.0 < named["reach"] <= 1.0 <= named["bias"] < MOST and inner >= 0.0
     is_sound &= named["largest"] >= 0.0 and named["least"] >= 0.0
+    is_sound &= 0.0 < named["most"] <= 1.0 and not math.isnan(named["first"])
     if not (is_sound and min(counts) >= 0 and max(counts) <= progress.calls):
         raise ValueError("the numbers of its outer loop cannot be true")
     for name, number in named.items():

@@ -32,8 +32,6 @@ GAIN, MOST_CHANGE = 0.25, 1.5  # of s in one outer step
 # Where block steps do not bring the first part down in PATIENCE passes, s is changed
 # without an outer step, unless by less than LEAST_CHANGE.
 PATIENCE, LEAST_CHANGE = 5.0, 0.05
-LOOKS = 3  # checks that must agree that the gap is at rest
-RESTARTS = 2  # before a run at rest goes on with plain steps
 LEAST_INNER = 1e-3  # times the second part: a first part below this counts as this
 LEAST, MOST = 1e-4, 0.9  # values of s
 # Blocks a thread for "auto": fewer give no good estimate, and threads would make many
@@ -154,38 +152,7 @@ def next_reach(outer: Outer, inner: float, rest: float) -> float:
         return outer.reach
     factor = (BALANCE * rest / inner) ** GAIN
     factor = min(max(factor, 1.0 / MOST_CHANGE), MOST_CHANGE)
-    return min(max(outer.reach * factor, LEAST), MOST)
-
-
-def note_gap(outer: Outer, gap: float, noise: float, calls: int) -> None:
-    """Note the gap of a check, for `is_at_rest`; one below `noise` differs by chance.
-
-    The gap may rise at first, and while z runs ahead. So what counts is the least gap
-    since the largest, and falls of less than a tenth do not count, unless they add up.
-    """
-    numbers = outer.numbers
-    numbers.looks += 1
-    if gap > numbers.largest or max(gap, noise) < numbers.least / 1.1:
-        numbers.largest = max(gap, numbers.largest)
-        numbers.least, numbers.since, numbers.looks = gap, calls, 0
-
-
-def is_at_rest(outer: Outer, calls: int, n_blocks: int, passes: float) -> bool:
-    """Return whether the gap has not fallen in half of the passes since the restart.
-
-    These are `passes` at least, with several checks.
-    """
-    numbers = outer.numbers
-    idle, took = calls - int(numbers.since), int(numbers.since - numbers.begun)
-    return idle >= max(passes * n_blocks, took) and int(numbers.looks) >= LOOKS
-
-
-def leave_rest(outer: Outer, shared: np.ndarray, calls: int, crew: Any = None) -> None:
-    """Restart where the gap is at rest; where that did not help, make plain steps."""
-    if outer.numbers.restarts < RESTARTS:
-        outer.restart(shared, calls, crew)
-    else:
-        outer.turn(shared, 1.0, calls)
+    return min(max(outer.reach * factor, LEAST), MOST, float(outer.numbers.most))
 
 
 def learn_bias(outer: Outer, found: float, estimate: float, plan: Plan) -> None:

@@ -89,7 +89,7 @@ class Journal:
         outer, trace = self._outer(), self.trace
         if not trace or trace[-1].n_updates != self.run.state.n_updates:
             return False
-        return trace[-1].n_outer == outer.get("n_outer", trace[-1].n_outer)
+        return all(getattr(trace[-1], name) == now for name, now in outer.items())
 
     def note(self, found: Certificate) -> None:
         """Add a row for a certificate."""

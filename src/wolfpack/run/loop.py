@@ -19,7 +19,7 @@ from wolfpack.engines.base import Engine
 from wolfpack.kernels.specialise import Loops
 from wolfpack.problem import Problem
 from wolfpack.result import EngineError, Event, Result, Status
-from wolfpack.run import acceleration, faults, stopping
+from wolfpack.run import acceleration, faults, rest, stopping
 from wolfpack.run.certificate import Certifier
 from wolfpack.run.crew import Crew
 from wolfpack.run.interrupt import Held, Interrupt
@@ -225,15 +225,16 @@ class Run:
             raise faults.refuse(self, ended)
 
     def _accelerate(self) -> None:
-        """Move the outer loop on, if it is time to; if it is at rest, end it."""
+        """Move the outer loop on, if the run is accelerated and it is time to."""
         state, calls = self.state, self.state.n_oracle_calls
         outer, session = state.outer, self.session
         if outer is None or session.accelerates_itself:
             return
+        is_checked = 0 < calls == state.progress.checked
+        if is_checked and rest.correct(self, self.journal.trace[-1].objective):
+            return
         passes = (calls - outer.numbers.calls) / self.problem.n_blocks
-        if stopping.is_at_rest(self):
-            acceleration.leave_rest(outer, state.shared, calls, self.crew)
-        elif passes >= 1.0 and self.schedule.is_decision(calls):
+        if passes >= 1.0 and self.schedule.is_decision(calls):
             inner = self.journal.sum_gaps()
             acceleration.proceed(
                 outer, state.shared, inner, self.excess, calls, passes, self.crew
@@ -269,8 +270,7 @@ class Run:
         if state.outer is not None and scheduled:
             inner = float(found.gaps.sum())
             acceleration.learn_bias(state.outer, inner, estimate, self.plan)
-            noise, calls = stopping.noise(self), state.n_oracle_calls
-            acceleration.note_gap(state.outer, found.gap, noise, calls)
+            rest.note(self, found.gap)
         self._checked_at = self.seconds
         if scheduled:
             state.shared[...] = found.shared

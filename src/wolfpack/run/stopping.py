@@ -4,20 +4,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from wolfpack.engines.base import Session
 from wolfpack.result import Status, TraceRow
-from wolfpack.run import acceleration
+from wolfpack.run.rest import IDLE_PASSES, is_at_rest
 from wolfpack.update.steps import LINE
 
 if TYPE_CHECKING:
     from wolfpack.run.loop import Run
-
-# The chance that a block is not drawn in 30 passes is exp(-30), about 1e-13.
-IDLE_PASSES = 30.0
-LATE_PASSES = 1000.0  # the same for accelerated clusters
-NOISE = 4.0  # a gap below NOISE times the precision of v, times scale, is rounding
 
 
 def limit(run: "Run") -> Status | None:
@@ -48,25 +41,6 @@ def judge(run: "Run") -> Status | None:
         if is_idle(trace, run.session):
             return Status.STALLED
     return None
-
-
-def noise(run: "Run") -> float:
-    """Return the gap that the precision of v cannot tell from 0."""
-    return NOISE * float(np.finfo(run.state.shared.dtype).eps) * run.problem.scale
-
-
-def is_at_rest(run: "Run") -> bool:
-    """Return whether outer steps have long not made the gap smaller.
-
-    The server of a cluster makes outer steps
-    when messages come, not once a pass.
-    """
-    state, outer = run.state, run.state.outer
-    if outer is None or outer.reach >= 1.0:
-        return False
-    passes = LATE_PASSES if run.session.accelerates_itself else IDLE_PASSES
-    calls, n_blocks = state.n_oracle_calls, run.problem.n_blocks
-    return acceleration.is_at_rest(outer, calls, n_blocks, passes)
 
 
 def is_idle(trace: Sequence[TraceRow], session: Session) -> bool:

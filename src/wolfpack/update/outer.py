@@ -48,6 +48,8 @@ OUTER = np.dtype(
         ("looks", np.int64),  # checks after it
         ("begun", np.int64),  # oracle calls before the last restart
         ("restarts", np.int64),
+        ("first", np.float64),  # f at the start
+        ("most", np.float64),  # what s may be
     ],
     align=True,
 )
@@ -70,11 +72,18 @@ class Outer(NamedTuple):
     numbers: Any  # a record OUTER
 
     @classmethod
-    def begin(cls, shared: np.ndarray, is_coarse: bool = False) -> "Outer":
-        """Start with z = w = v; for a coarse goal v follows x further at first."""
+    def begin(
+        cls, shared: np.ndarray, is_coarse: bool = False, first: float = math.inf
+    ) -> "Outer":
+        """Start with z = w = v; for a coarse goal v follows x further at first.
+
+        `first` is f there.
+        """
         numbers = np.zeros(1, OUTER).view(np.recarray)[0]
         numbers.reach = COARSE_REACH if is_coarse else FIRST_REACH
-        numbers.inner, numbers.bias, numbers.least = math.inf, 1.0, math.inf
+        numbers.inner = numbers.least = math.inf
+        numbers.bias = numbers.most = 1.0
+        numbers.first = first
         return cls(copy(shared), copy(shared), numbers)
 
     def warm_up(self) -> None:
@@ -122,14 +131,6 @@ class Outer(NamedTuple):
         numbers = self.numbers
         numbers.reach, numbers.inner, numbers.calls = reach, inner, calls
         numbers.steps += 1
-
-    def restart(self, shared: np.ndarray, calls: int, crew: Any = None) -> None:
-        """Let z stop at v, and judge anew from here whether the gap falls."""
-        self.step(shared, self.reach, math.inf, calls, crew, beta=0.0)
-        numbers = self.numbers
-        numbers.restarts += 1
-        numbers.largest, numbers.least, numbers.looks = 0.0, math.inf, 0
-        numbers.since = numbers.begun = calls
 
     def turn(self, shared: np.ndarray, reach: float, calls: int) -> None:
         """Change s to `reach` without an outer step; x and z stay, and v follows."""

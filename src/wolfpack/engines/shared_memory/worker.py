@@ -232,7 +232,8 @@ def see_gap(team, plan, tally, i, gap):
     weight = 1.0
     if plan.sampling == GAP:  # as `pick` draws
         mean = tally.mean_gap
-        weight = weigh(plan, min(max(team.gaps[i], FLOOR * mean), CAP * mean), mean, 0.0)
+        before = min(max(team.gaps[i], FLOOR * mean), CAP * mean)
+        weight = weigh(plan, before, mean, 0.0)
     tally.gap_sum += weight * gap
     tally.gaps_seen += weight
     if plan.sampling == GAP or plan.sampling == AWAKE:

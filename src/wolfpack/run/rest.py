@@ -1,0 +1,80 @@
+"""What an accelerated run does where outer steps no longer lower its gap.
+
+Its gap may rise at first, and while z runs ahead, so one check tells nothing. The run
+is at rest where the gap has not fallen for as many passes as led to it. Then z is set
+to v, and the outer loop begins anew. Where that has not helped several times, plain
+steps go on from the same x: their objective falls with every step, so they either reach
+the goal or show that rounding hides it.
+
+Where blocks are hard to move, x may run away until f(x) is above its start. Then z is
+set to v, too, and s must not rise for a while: v would follow x even further.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from wolfpack.run.loop import Run
+
+# The chance that a block is not drawn in 30 passes is exp(-30), about 1e-13.
+IDLE_PASSES = 30.0
+LATE_PASSES = 1000.0  # the same where the server of a cluster makes the outer steps
+LOOKS = 3  # checks that must agree that the gap is at rest
+FALL = 0.9  # times the least gap: a smaller fall of the gap is none, unless it adds up
+NOISE = 4.0  # a gap below NOISE times the precision of v, times scale, is rounding
+RESTARTS = 4  # before a run at rest goes on with plain steps
+RELAX = 1.1  # how much `most` rises at a check that finds f(x) below its start
+
+
+def note(run: "Run", gap: float) -> None:
+    """Note the gap of a check: what counts is the least one since the largest."""
+    outer = run.state.outer
+    assert outer is not None
+    numbers = outer.numbers
+    numbers.looks += 1
+    if gap > numbers.largest or max(gap, noise(run)) < FALL * numbers.least:
+        numbers.largest = max(gap, numbers.largest)
+        numbers.least, numbers.looks = gap, 0
+        numbers.since = run.state.n_oracle_calls
+
+
+def correct(run: "Run", objective: float) -> bool:
+    """Change the outer loop, if a check that found f(x) = `objective` asks for it."""
+    outer, calls = run.state.outer, run.state.n_oracle_calls
+    assert outer is not None
+    shared, numbers = run.state.shared, outer.numbers
+    if outer.reach >= 1.0:
+        return False
+    has_run_away = objective > numbers.first + noise(run)
+    numbers.most = outer.reach if has_run_away else min(RELAX * numbers.most, 1.0)
+    rests = is_at_rest(run)
+    if rests and (numbers.restarts >= RESTARTS or numbers.least <= noise(run)):
+        outer.turn(shared, 1.0, calls)
+        return True
+    if rests or has_run_away:
+        outer.step(shared, outer.reach, math.inf, calls, run.crew, beta=0.0)
+    if rests:
+        numbers.restarts += 1
+        numbers.largest, numbers.least, numbers.looks = 0.0, math.inf, 0
+        numbers.since = numbers.begun = calls
+    return rests or has_run_away
+
+
+def is_at_rest(run: "Run") -> bool:
+    """Return whether the gap has not fallen in half of the passes since a restart.
+
+    The server of a cluster makes outer steps when messages come, not once a pass.
+    """
+    outer, n = run.state.outer, run.problem.n_blocks
+    assert outer is not None
+    numbers, calls = outer.numbers, run.state.n_oracle_calls
+    least = LATE_PASSES if run.session.accelerates_itself else IDLE_PASSES
+    idle, took = calls - int(numbers.since), int(numbers.since - numbers.begun)
+    return idle >= max(least * n, took) and int(numbers.looks) >= LOOKS
+
+
+def noise(run: "Run") -> float:
+    """Return the gap that the precision of v cannot tell from 0."""
+    return NOISE * float(np.finfo(run.state.shared.dtype).eps) * run.problem.scale
