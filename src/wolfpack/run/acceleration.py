@@ -34,9 +34,8 @@ GAIN, MOST_CHANGE = 0.25, 1.5  # of s in one outer step
 PATIENCE, LEAST_CHANGE = 5.0, 0.05
 LEAST_INNER = 1e-3  # times the second part: a first part below this counts as this
 LEAST, MOST = 1e-4, 0.9  # values of s
-# Blocks a thread for "auto": fewer give no good estimate, and threads would make many
-# passes between two outer steps; such a run takes milliseconds. Rounds of minimisers
-# that find the gaps of their blocks have a good estimate with any number of them.
+# Blocks a thread for "auto", where exact steps see slopes only: the estimate from fewer
+# is poor, and such a run takes milliseconds.
 FEWEST = 250
 # The largest correction of the estimate, which is too low where blocks were last seen
 # long ago. With exact steps, outside rounds, it sums slopes towards the minimisers of
@@ -61,9 +60,9 @@ def decide(
     why_not = _obstacle(problem, engine, step, sampling, averaging)
     if why_not and not is_auto:
         raise ValueError(f"accelerate=True is not possible here: {why_not}")
-    has_many = problem.n_blocks >= FEWEST * engine.size
-    has_many |= step == "exact" and sampling == "gap" and problem.finds_gap
-    is_usual = engine.acceleration == "always" and has_many
+    by_slopes = step == "exact" and not (sampling == "gap" and problem.finds_gap)
+    has_estimate = not by_slopes or problem.n_blocks >= FEWEST * engine.size
+    is_usual = engine.acceleration == "always" and has_estimate
     return not why_not and (is_usual or not is_auto)
 
 

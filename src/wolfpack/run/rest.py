@@ -29,13 +29,14 @@ RELAX = 1.1  # how much `most` rises at a check that finds f(x) below its start
 
 
 def note(run: "Run", gap: float) -> None:
-    """Note the gap of a check: what counts is the least one since the largest."""
+    """Note the gap of a check; a fall counts from the largest gap so far."""
     outer = run.state.outer
     assert outer is not None
     numbers = outer.numbers
     numbers.looks += 1
-    if gap > numbers.largest or max(gap, noise(run)) < FALL * numbers.least:
-        numbers.largest = max(gap, numbers.largest)
+    if gap > numbers.largest:
+        numbers.largest = numbers.least = gap
+    elif max(gap, noise(run)) < FALL * numbers.least:
         numbers.least, numbers.looks = gap, 0
         numbers.since = run.state.n_oracle_calls
 
