@@ -176,7 +176,7 @@ def assert_fits(problem, state, times=10):
     v = u
     if state.outer is not None:
         s, z = state.outer.reach, state.outer.anchor
-        assert 0 < s < 1
+        assert 0 < s <= 1  # 1 where plain steps go on
         v = s * u + (1 - s) * z
     size = np.linalg.norm(u) + np.linalg.norm(v)
     assert np.linalg.norm(v - state.shared) <= times * noise_of(problem) * size

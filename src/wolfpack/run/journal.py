@@ -10,6 +10,7 @@ import numpy as np
 from wolfpack.result import Event, Result, Status, TraceRow
 from wolfpack.run.certificate import Certificate
 from wolfpack.run.schedule import BEAT_SECONDS
+from wolfpack.update.outer import Outer
 from wolfpack.update.sampling import AWAKE, GAP
 
 if TYPE_CHECKING:
@@ -104,6 +105,13 @@ class Journal:
         if self.run.state.outer is None:
             self._best_v, self._averaged = exact, False
         self.trace.append(self._row(objective, gap, self.trace[-1].drift))
+
+    def bound_by(self, start: Outer | None) -> None:
+        """Let f at the start replace that of the last row, where it is smaller."""
+        row, first = self.trace[-1], float(start.numbers.first) if start else math.inf
+        if first < row.objective:
+            gap = max(first - row.lower_bound, 0.0)  # < 0 by rounding
+            self.trace[-1] = row._replace(objective=first, gap=gap)
 
     def _row(self, objective: float, gap: float, drift: float) -> TraceRow:
         run = self.run

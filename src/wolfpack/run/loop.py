@@ -145,6 +145,9 @@ class Run:
                 self._bound_from_before()
             else:
                 self._check(lambda: False, scheduled=False)
+            if rest.has_run_away(self, trace[-1].objective):
+                start = State.begin(self.problem, self.options, self.state.rng)
+                self.journal.bound_by(start.outer)
             if stopping.judge(self) is Status.CONVERGED:
                 status = Status.CONVERGED
             self.journal.tell(checked=True)

@@ -1,10 +1,10 @@
 """What an accelerated run does where outer steps no longer lower its gap.
 
 Its gap may rise at first, and while z runs ahead, so one check tells nothing. The run
-is at rest where the gap has not fallen for as many passes as led to it. Then z is set
-to v, and the outer loop begins anew. Where that has not helped several times, plain
-steps go on from the same x: their objective falls with every step, so they either reach
-the goal or show that rounding hides it.
+is at rest where the gap has not fallen for as many passes as led to it, or for
+hundreds. Then z is set to v, and the outer loop begins anew. Where that has not helped
+several times, plain steps go on from the same x: their objective falls with every step,
+so they either reach the goal or show that rounding hides it.
 
 Where blocks are hard to move, x may run away until f(x) is above its start. Then z is
 set to v, too, and s must not rise for a while: v would follow x even further.
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # The chance that a block is not drawn in 30 passes is exp(-30), about 1e-13.
 IDLE_PASSES = 30.0
 LATE_PASSES = 1000.0  # the same where the server of a cluster makes the outer steps
+MOST_PASSES = 300.0  # without a fall of the gap, whatever led to it
 LOOKS = 3  # checks that must agree that the gap is at rest
 FALL = 0.9  # times the least gap: a smaller fall of the gap is none, unless it adds up
 NOISE = 4.0  # a gap below NOISE times the precision of v, times scale, is rounding
@@ -48,23 +49,29 @@ def correct(run: "Run", objective: float) -> bool:
     shared, numbers = run.state.shared, outer.numbers
     if outer.reach >= 1.0:
         return False
-    has_run_away = objective > numbers.first + noise(run)
-    numbers.most = outer.reach if has_run_away else min(RELAX * numbers.most, 1.0)
+    runs_away = has_run_away(run, objective)
+    numbers.most = outer.reach if runs_away else min(RELAX * numbers.most, 1.0)
     rests = is_at_rest(run)
     if rests and (numbers.restarts >= RESTARTS or numbers.least <= noise(run)):
         outer.turn(shared, 1.0, calls)
         return True
-    if rests or has_run_away:
+    if rests or runs_away:
         outer.step(shared, outer.reach, math.inf, calls, run.crew, beta=0.0)
     if rests:
         numbers.restarts += 1
         numbers.largest, numbers.least, numbers.looks = 0.0, math.inf, 0
         numbers.since = numbers.begun = calls
-    return rests or has_run_away
+    return rests or runs_away
+
+
+def has_run_away(run: "Run", objective: float) -> bool:
+    """Return whether f(x) = `objective` is above its start in an accelerated run."""
+    outer = run.state.outer
+    return outer is not None and objective > outer.numbers.first + noise(run)
 
 
 def is_at_rest(run: "Run") -> bool:
-    """Return whether the gap has not fallen in half of the passes since a restart.
+    """Return whether the gap has not fallen for as many passes as led to it.
 
     The server of a cluster makes outer steps when messages come, not once a pass.
     """
@@ -73,6 +80,7 @@ def is_at_rest(run: "Run") -> bool:
     numbers, calls = outer.numbers, run.state.n_oracle_calls
     least = LATE_PASSES if run.session.accelerates_itself else IDLE_PASSES
     idle, took = calls - int(numbers.since), int(numbers.since - numbers.begun)
+    took = min(took, MOST_PASSES * n)
     return idle >= max(least * n, took) and int(numbers.looks) >= LOOKS
 
 

@@ -143,9 +143,10 @@ class TeamSession(Session):
             word[0] = 0
         team.halt[0] = Exit.ENOUGH if calls == 0 else 0
         team.owners[:] = 0
-        # One sum goes on over all slices: its bits must not depend on where a slice
+        # The sums go on over all slices: their bits must not depend on where a slice
         # ends, which is early when the pool is full.
         self.tallies.gap_sum[0] = state.progress.gap_sum
+        self.tallies.gaps_seen[0] = state.progress.gaps_seen
         gaps = state.sampler.gaps
         if gaps.size:
             self.team = self.team._replace(gaps=gaps)
@@ -165,7 +166,7 @@ class TeamSession(Session):
         progress.updates += tallies.made.sum()
         progress.at = self.team.block[0]
         progress.gap_sum = tallies.gap_sum.sum()
-        progress.gaps_seen += tallies.gaps_seen.sum()
+        progress.gaps_seen = tallies.gaps_seen.sum()
         for name in ("solved", "made", "gap_sum", "gaps_seen"):
             tallies[name] = 0
 
