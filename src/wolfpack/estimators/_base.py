@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from wolfpack.checks.inputs import positive
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.threads import Threads
+from wolfpack.estimators._advice import UNFINISHED, advise
 from wolfpack.estimators._callbacks import CallbackSupportMixin
 from wolfpack.kernels.notice import say
 from wolfpack.problem import Problem
@@ -25,9 +26,7 @@ from wolfpack.run.interrupt import error_of
 from wolfpack.solve import solve
 from wolfpack.state import State, StateError
 
-FAILED = (Status.DIVERGED, Status.ABANDONED)
 SILENT_SECONDS = 2.0  # after which `verbose` says the estimate of the gap
-UNFINISHED = (Status.EPOCH_LIMIT, Status.TIME_LIMIT, Status.STALLED, *FAILED)
 
 
 class DualEstimator(CallbackSupportMixin, BaseEstimator):
@@ -106,7 +105,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
             raise error_of(result.signal)(what)
         if result.status in UNFINISHED:
             # Level 4 is the caller of `fit`: its decorator is a frame of its own.
-            advice = _advice(result, self.tol) + self._caution
+            advice = advise(result, self.tol, X, y) + self._caution
             warnings.warn(advice, ConvergenceWarning, stacklevel=4)
         return result
 
@@ -286,15 +285,3 @@ class _Passes:
             "gap_": row.gap,
             "n_iter_": self.told,
         }
-
-
-def _advice(result: Result, tol: float) -> str:
-    passes = f"{result.epochs:g} pass{'' if result.epochs == 1 else 'es'}"
-    reached = f"the gap is {result.relative_gap:.3g} after {passes}"
-    if result.status is Status.STALLED:
-        return f"{result.status.value} Here {reached}; tol = {tol:g} is out of reach."
-    if result.status in FAILED:
-        return result.status.value
-    limit = "max_iter" if result.status is Status.EPOCH_LIMIT else "max_seconds"
-    text = f"Stopped before convergence: {reached}, above tol = {tol:g}."
-    return f"{text} Raise {limit} or tol."

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wolfpack.kernels.memory import norm_of
+from wolfpack.state import State
+
 if TYPE_CHECKING:
     from wolfpack.run.loop import Run
 
@@ -25,7 +28,7 @@ MOST_PASSES = 300.0  # without a fall of the gap, whatever led to it
 LOOKS = 3  # checks that must agree that the gap is at rest
 FALL = 0.9  # times the least gap: a smaller fall of the gap is none, unless it adds up
 NOISE = 4.0  # a gap below NOISE times the precision of v, times scale, is rounding
-RESTARTS = 4  # before a run at rest goes on with plain steps
+RESTARTS = 8  # before a run at rest goes on with plain steps
 RELAX = 1.1  # how much `most` rises at a check that finds f(x) below its start
 
 
@@ -54,6 +57,8 @@ def correct(run: "Run", objective: float) -> bool:
     rests = is_at_rest(run)
     if rests and (numbers.restarts >= RESTARTS or numbers.least <= noise(run)):
         outer.turn(shared, 1.0, calls)
+        if runs_away:
+            draw_back(run)
         return True
     if rests or runs_away:
         outer.step(shared, outer.reach, math.inf, calls, run.crew, beta=0.0)
@@ -62,6 +67,22 @@ def correct(run: "Run", objective: float) -> bool:
         numbers.largest, numbers.least, numbers.looks = 0.0, math.inf, 0
         numbers.since = numbers.begun = calls
     return rests or runs_away
+
+
+def draw_back(run: "Run") -> None:
+    """Let x go back towards the start of the problem, to where f is least, and v = u.
+
+    f is quadratic in v, so its values at both ends tell its minimum between them.
+    """
+    problem, state = run.problem, run.state
+    start = State.begin(problem, run.options, state.rng)
+    image, linear = run.certifier.rebuild(state)
+    assert start.outer is not None
+    fall = float(start.outer.numbers.first) - run.certifier.evaluate(image) - linear
+    apart = problem.ridge * norm_of(image - start.shared) ** 2
+    ratio = min(max(0.5 + fall / apart, 0.0), 1.0) if apart > 0.0 else 1.0
+    state.blocks = state.drawn_back(problem, ratio).blocks
+    state.shared[...] = run.certifier.rebuild(state)[0]
 
 
 def has_run_away(run: "Run", objective: float) -> bool:

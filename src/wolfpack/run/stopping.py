@@ -35,8 +35,9 @@ def judge(run: "Run") -> Status | None:
     if run.plan.reach < 1.0:
         gives_up = run.session.accelerates_itself and is_at_rest(run)
         return Status.STALLED if gives_up else None
-    if run.options.plan.rule == LINE or run.state.outer is not None:
-        if row.objective > trace[0].objective + run.problem.scale:
+    is_plain = run.state.outer is None
+    if run.options.plan.rule == LINE or not is_plain:
+        if is_plain and row.objective > trace[0].objective + run.problem.scale:
             return Status.DIVERGED  # possible where each worker searches alone
         if is_idle(trace, run.session):
             return Status.STALLED
