@@ -3,7 +3,8 @@
     python benchmarks/never_worse.py [--rounds 5] [--seconds 20]
 
 The problems of the tests, and every data set at hand, to relative gaps from 1e-1 to
-1e-4, with `Serial` and gap sampling, and group fused lasso with sweeps and exact steps.
+1e-4, with `Serial` and gap sampling, and group fused lasso with sweeps and exact steps;
+and sequences of random labels, which are hard, few and many, with 1 and 8 threads.
 Plain and accelerated runs take turns in one process. Prints the medians of the seconds
 on the wall, their ratio, and the passes; the last line is the worst ratio.
 """
@@ -56,6 +57,18 @@ def problems():
         yield f"letter {alpha}", wolfpack.multiclass_svm(X, y, alpha), gap
 
 
+    for n in (20, 60, 240, 1000):
+        rng = np.random.default_rng(0)
+        X = [rng.normal(size=(8, 20)) for _ in range(n)]
+        y = [rng.integers(5, size=8) for _ in range(n)]
+        for alpha in (1e-1, 1e-2, 1e-3, 1e-4):
+            problem = wolfpack.chain_ssvm(X, y, alpha)
+            for n_threads in (1, 8):
+                engine = wolfpack.Threads(n_threads) if n_threads > 1 else None
+                how = {**gap, "engine": engine or wolfpack.Serial()}
+                yield f"random {n} {alpha:g} T={n_threads}", problem, how
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
@@ -81,7 +94,7 @@ def main():
             )
             worst = max(worst, fast / plain)
             print(
-                f"{name:16s} {tol:7.0e} plain {plain:8.4f} s {before:7.1f} passes, "
+                f"{name:20s} {tol:7.0e} plain {plain:8.4f} s {before:7.1f} passes, "
                 f"auto {fast:8.4f} s {after:7.1f} passes, ratio {fast / plain:.2f}",
                 flush=True,
             )

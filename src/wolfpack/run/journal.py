@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wolfpack.kernels.memory import copy
 from wolfpack.result import Event, Result, Status, TraceRow
+from wolfpack.run import rest
 from wolfpack.run.certificate import Certificate
 from wolfpack.run.schedule import BEAT_SECONDS
 from wolfpack.update.outer import Outer
@@ -25,6 +27,8 @@ class Journal:
         self.trace: list[TraceRow] = []
         self._best_v: np.ndarray = run.state.shared  # gave the last lower bound
         self._averaged = False
+        self._kept: np.ndarray | None = None  # memory for it
+        self._lower = -math.inf
         self._estimate = math.nan
         self._gaps = math.nan
         self._told = time.perf_counter()
@@ -94,8 +98,26 @@ class Journal:
 
     def note(self, found: Certificate) -> None:
         """Add a row for a certificate."""
-        self._best_v, self._averaged = found.best, found.averaged
-        self.trace.append(self._row(found.objective, found.gap, found.drift))
+        gap, lower = found.gap, found.objective - found.gap
+        if lower < self._lower and self._kept is not None:
+            self._best_v = self._kept
+            gap = max(found.objective - self._lower, 0.0)  # < 0 by rounding
+        else:
+            self._best_v, self._averaged = found.best, found.averaged
+            self._keep(lower)
+        self.trace.append(self._row(found.objective, gap, found.drift))
+
+    def _keep(self, lower: float) -> None:
+        """Keep the v of the best lower bound, where outer steps were corrected.
+
+        There the bound may be far worse later. Elsewhere it rises, as good as always.
+        """
+        outer = self.run.state.outer
+        if outer is not None and (self._kept is not None or rest.is_hard(outer)):
+            self._lower = lower
+            if self._kept is None:
+                self._kept = copy(self._best_v)
+            self._kept[...] = self._best_v
 
     def note_bound(self, objective: float, gap: float, exact: np.ndarray) -> None:
         """Add a row for a gap that was found without a pass, at v0 + A x = `exact`.

@@ -145,12 +145,11 @@ class Run:
                 self._bound_from_before()
             else:
                 self._check(lambda: False, scheduled=False)
-            if rest.has_run_away(self, trace[-1].objective):
-                start = State.begin(self.problem, self.options, self.state.rng)
-                self.journal.bound_by(start.outer)
+            self._bound_by_start()
             if stopping.judge(self) is Status.CONVERGED:
                 status = Status.CONVERGED
             self.journal.tell(checked=True)
+        self._bound_by_start()
         return self.journal.result(status)
 
     # What a session may call.
@@ -284,6 +283,12 @@ class Run:
             sampling.rebuild(state.sampler, self.plan.sampling)
         self.journal.note(found)
         return True
+
+    def _bound_by_start(self) -> None:
+        """Let f at the start count where f(x) is above it: x has run away."""
+        if rest.has_run_away(self, self.journal.trace[-1].objective):
+            start = State.begin(self.problem, self.options, self.state.rng)
+            self.journal.bound_by(start.outer)
 
     def _bound_from_before(self) -> None:
         """Certify without a pass: the last lower bound holds for every x."""

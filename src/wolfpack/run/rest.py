@@ -17,6 +17,7 @@ import numpy as np
 
 from wolfpack.kernels.memory import norm_of
 from wolfpack.state import State
+from wolfpack.update.outer import Outer
 
 if TYPE_CHECKING:
     from wolfpack.run.loop import Run
@@ -89,6 +90,11 @@ def has_run_away(run: "Run", objective: float) -> bool:
     """Return whether f(x) = `objective` is above its start in an accelerated run."""
     outer = run.state.outer
     return outer is not None and objective > outer.numbers.first + noise(run)
+
+
+def is_hard(outer: Outer) -> bool:
+    """Return whether `correct` had to do something, not long ago."""
+    return bool(outer.numbers.restarts > 0 or outer.numbers.most < 1.0)
 
 
 def is_at_rest(run: "Run") -> bool:
