@@ -16,6 +16,8 @@ from wolfpack import (
     solve,
 )
 from wolfpack.displays import TopFeaturesDisplay, TransitionDisplay
+from wolfpack.kernels.notice import compiling
+from wolfpack.problems import chain
 from wolfpack.update import pool
 
 COSTS = np.array([[0, 1, 5], [2, 0, 0.5], [1, 3, 0]])
@@ -121,6 +123,45 @@ def test_costs_change_what_is_missed():
 def test_losses_that_are_refused(chains, loss, class_weight, sentence):
     with pytest.raises(ValueError, match=sentence):
         make(loss=loss, class_weight=class_weight).fit(*chains)
+
+
+@pytest.mark.parametrize(
+    ("weight", "sentence"),
+    [
+        ({1: 2.0, 7: 1.0}, r"has a weight for 7, which no position of y has; the labe"),
+        ({1: float("nan")}, r"class_weight\[1\] must be a finite number >= 0, but is"),
+        ({1: -1}, r"class_weight\[1\] must be a finite number >= 0, but is -1"),
+        ({1: "2"}, r"class_weight\[1\] must be a finite number >= 0, but is '2'"),
+        ("balancd", r"must be a dict from labels to numbers, 'balanced' or None; give"),
+    ],
+)
+def test_class_weights_that_are_refused(chains, weight, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make(class_weight=weight).fit(*chains)
+
+
+def test_a_label_that_is_misspelt_is_named(chains):
+    X, y = chains
+    words = np.array(["B-NP", "I-NP", "O"])
+    y = [words[labels].tolist() for labels in y]
+    with pytest.raises(ValueError, match=r"'B-PN', .* \(is 'B-NP' meant\?\)"):
+        make(class_weight={"B-PN": 2.0}).fit(X, y)
+    every = {"B-NP": 1.0, "I-NP": 2.0, "O": 1.0, "B-VP": 2.0}  # as of a larger y
+    make(class_weight=every).fit(X, y)
+
+
+def test_hardest_says_that_it_compiles(chains, monkeypatch):
+    X, y = chains
+    model, spoke = make().fit(X, y), []
+    losses = chain.hinge_losses
+
+    def spy(problem, shared):
+        spoke.append(compiling.speaker)
+        return losses(problem, shared)
+
+    monkeypatch.setattr(chain, "hinge_losses", spy)
+    assert len(model.hardest(X, y, n=3)) == 3
+    assert spoke[0] is not None
 
 
 @pytest.mark.parametrize("costs", [None, COSTS])

@@ -6,6 +6,7 @@ import http.server
 import itertools
 import re
 import threading
+import traceback
 
 import numpy as np
 import pytest
@@ -128,6 +129,8 @@ def test_ocr_unreachable_says_where_it_looked(nowhere, website):
         datasets.load_ocr(data_home=nowhere / "mine")
     for part in ("ocr/letters.npz", "mine", "cache", _datafiles.OCR_URL, "network"):
         assert part in str(caught.value)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert shown.count("Traceback") == 1  # not those of the libraries below
 
 
 def test_ocr_damaged_download_is_not_kept(nowhere, website, letters):

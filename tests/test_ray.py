@@ -431,7 +431,7 @@ def test_ray_is_missing():
         "except ImportError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.strip() == "Ray is not installed; pip install 'wolfpack[ray]'."
+    assert done.stdout.strip() == "Ray is not installed; pip install ray."
 
 
 @pytest.mark.parametrize(

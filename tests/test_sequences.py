@@ -226,14 +226,6 @@ def test_scorers(text):
         assert (cross_val_score(pipeline(), X, y, cv=2, scoring=scorer) > 0.9).all()
 
 
-def test_seqeval_is_asked_for_when_it_is_missing(monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
-    with pytest.raises(ImportError, match=r"pip install 'wolfpack\[seqeval\]'"):
-        chunk_f1([["O"]], [["O"]])
-
-
 def test_normalize_auto_is_for_dense_positions(text):
     X, y = text
     rows = SequenceVectorizer().fit_transform(X)

@@ -1,6 +1,7 @@
 """GroupFusedLasso: scikit-learn's own checks, and answers known another way."""
 
 import pickle
+from array import array
 from signal import SIGINT, raise_signal
 
 import cvxpy as cp
@@ -387,3 +388,33 @@ def test_a_second_fit_forgets_the_first(signal):
     assert len(model.costs_) == 4
     model.set_params(n_change_points=None).fit(signal[0])
     assert not hasattr(model, "costs_")
+
+
+class Polars:
+    """A Series as polars has it: a frame of its own, another reshape, and no ndim."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.name = values, values.shape, "load"
+
+    def __len__(self):
+        return len(self.values)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype)
+
+    def to_frame(self, name=None):
+        raise AssertionError("a frame that scikit-learn may not know")
+
+    def reshape(self, *shape):
+        raise AssertionError("polars reshapes to a Series of lists")
+
+
+@pytest.mark.parametrize("make", [list, tuple, Polars, lambda y: array("d", y)])
+def test_a_signal_of_one_dimension_in_any_container(make):
+    y = make_piecewise(n=50, d=1, n_segments=3, rng=0)[0].ravel()
+    model, plain = (GroupFusedLasso(n_change_points=2) for _ in range(2))
+    np.testing.assert_array_equal(
+        model.fit_predict(make(y)), plain.fit_predict(y[:, np.newaxis])
+    )
+    np.testing.assert_array_equal(model.predict(make(y)), plain.labels_)
+    assert GroupFusedLasso.alpha_max(make(y)) == plain.alpha_max_

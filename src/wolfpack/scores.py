@@ -28,12 +28,7 @@ def chunk_f1(y_true: Sequence[Any], y_pred: Sequence[Any], **options: Any) -> fl
     >>> float(chunk_f1([["B-NP", "I-NP", "B-VP"]], [["B-NP", "I-NP", "O"]]))
     0.6666666666666666
     """
-    try:
-        from seqeval.metrics import f1_score
-    except ImportError as error:
-        raise ImportError(
-            "chunk_f1 needs seqeval; install it with: pip install 'wolfpack[seqeval]'"
-        ) from error
+    f1_score = _import_f1("chunk_f1")
     _check_lengths(y_true, y_pred)
     lists = [_as_lists(labels) for labels in (y_true, y_pred)]
     return f1_score(*lists, **options)  # pyright: ignore[reportReturnType]
@@ -68,9 +63,33 @@ def sequence_accuracy(y_true: Sequence[Any], y_pred: Sequence[Any]) -> float:
     return float(np.mean([np.array_equal(a, b) for a, b in pairs]))
 
 
-chunk_f1_scorer = make_scorer(chunk_f1)
 token_accuracy_scorer = make_scorer(token_accuracy)
 sequence_accuracy_scorer = make_scorer(sequence_accuracy)
+
+
+def __getattr__(name: str) -> Any:
+    """Make `chunk_f1_scorer`, if seqeval is there.
+
+    Without it, a search over many fits would otherwise fail after the first of them.
+    """
+    if name == "chunk_f1_scorer":
+        _import_f1(name)
+        return make_scorer(chunk_f1)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "chunk_f1_scorer"})
+
+
+def _import_f1(asker: str) -> Any:
+    try:
+        from seqeval.metrics import f1_score
+    except ImportError as error:
+        raise ImportError(
+            f"{asker} needs seqeval; install it with: pip install seqeval"
+        ) from error
+    return f1_score
 
 
 def _as_lists(labels: Sequence[Any]) -> list[list[str]]:
@@ -87,3 +106,5 @@ def _check_lengths(y_true: Sequence[Any], y_pred: Sequence[Any]) -> None:
             raise ValueError(
                 f"y_true[{i}] has {len(a)} labels and y_pred[{i}] has {len(b)}."
             )
+    if not any(map(len, y_true)):
+        raise ValueError("y_true holds no label; a score needs one or more.")

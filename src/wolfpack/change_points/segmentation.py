@@ -29,11 +29,12 @@ class StaircaseWarning(UserWarning):
 
 def as_columns(X: Any) -> Any:
     """Return a signal of one dimension as one column; others as they are."""
-    if hasattr(X, "to_frame") and getattr(X, "ndim", 2) == 1:  # a pandas Series
+    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+    if len(shape) != 1:
+        return X
+    if hasattr(X, "to_frame") and hasattr(X, "iloc"):  # a pandas Series has a name
         return X.to_frame(name=X.name if isinstance(X.name, str) else "signal")
-    if isinstance(X, np.ndarray | list | tuple) and np.ndim(X) == 1:
-        return np.reshape(X, (-1, 1))
-    return X
+    return np.reshape(np.asarray(X), (-1, 1))  # a polars Series reshapes otherwise
 
 
 def segment_means(

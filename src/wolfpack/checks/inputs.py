@@ -56,6 +56,14 @@ def refuse_features(values: np.ndarray, name: Callable[[int], str]) -> None:
     )
 
 
+def no_rows(X: Any, n_features: int) -> Any:
+    """Return an empty list as a table without rows, and anything else as it is."""
+    is_empty = isinstance(X, list | tuple) and not X
+    if is_empty or (isinstance(X, np.ndarray) and X.shape == (0,)):
+        return np.zeros((0, n_features))
+    return X
+
+
 def at_least_one(name: str, value: Any) -> float:
     """Return the order of a norm: a number >= 1, or infinity."""
     if not (is_number(value) and value >= 1):

@@ -236,7 +236,7 @@ def _download_ocr(data_home: Folder) -> tuple[np.ndarray, ...]:
             f"{' or '.join(OCR_FILES)} was not found in {_searched(data_home)}, and "
             f"fetching {OCR_URL} failed ({_reason(error)}): try again with a network "
             "connection, or put the file in a folder and set WOLFPACK_DATA to it."
-        ) from error
+        ) from None  # the errors of four libraries below it say no more
     return arrays
 
 
@@ -257,7 +257,7 @@ def _parse(path: Path, parse: Callable[[Path], _T]) -> _T:
         raise DatasetError(
             f"{path} cannot be used ({_reason(error)}): remove it or put a good copy "
             "in its place."
-        ) from error
+        ) from None
 
 
 def _reason(error: Exception) -> str:

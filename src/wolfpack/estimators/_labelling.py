@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from wolfpack.checks.inputs import kinds_of, shares
 from wolfpack.kernels.notice import compiling
 from wolfpack.problems import chain
-from wolfpack.problems._sequences import join_sequences, pack_features
+from wolfpack.problems._sequences import join_sequences, pack_some
 from wolfpack.problems.max_marginals import max_marginals
+from wolfpack.problems.packed import Positions
 
 MOST_SCORE = 1e29  # padding labels score -1e30, and must never be the best
 
@@ -60,14 +61,11 @@ class ChainLabelling:
         """Return the best labelling of each sequence.
 
         A labelling is a list if `fit` saw lists, which is what seqeval takes, else an
-        array.
+        array. That of an empty sequence is empty.
         """
-        data, shared, kernels, begin = self._ready(X)
-        labels = np.zeros(begin[-1], data.labels.dtype)
-        work = chain.make_work(data)
-        with compiling(f"predictions with {data.n_labels} labels"):
-            kernels.decode(data, shared, 0, len(begin) - 1, labels, work)
-        found = np.split(self.classes_[labels], begin[1:-1])
+        packed = self._pack(X)
+        codes = self._decode(packed) if packed.begin[-1] else np.zeros(0, np.intp)
+        found = _split(self.classes_[codes], packed.begin)
         if self.takes_lists_:
             return Labellings(labels.tolist() for labels in found)
         return Labellings(found)
@@ -77,13 +75,19 @@ class ChainLabelling:
 
         The largest in a row is the score of the best labelling (the max-marginal);
         differences say how much worse another label would be.
+
+        `cross_val_predict(method="decision_function")` cannot call it: scikit-learn
+        first makes a column of numbers of `y`, for which sequences are too long. Fit
+        and call it for each fold.
         """
-        check_is_fitted(self)
-        packed = pack_features(X)
-        self._check_width(packed.n_features)
-        features, *ends, steps = self._weights()
-        table = np.vstack([features.T, *ends])
-        return np.split(max_marginals(packed, table, steps), packed.begin[1:-1])
+        packed = self._pack(X)
+        scores = np.zeros((packed.begin[-1], len(self.classes_)))
+        if scores.size:
+            features, *ends, steps = self._weights()
+            table = np.vstack([features.T, *ends])
+            full = packed._replace(begin=np.unique(packed.begin))
+            scores = max_marginals(full, table, steps)
+        return _split(scores, packed.begin)
 
     def score(
         self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None
@@ -95,7 +99,7 @@ class ChainLabelling:
         predicted = self.predict(X)
         if len(y) != len(predicted):
             raise ValueError(f"X has {len(predicted)} sequences and y has {len(y)}.")
-        labels = join_sequences(y)
+        labels = join_sequences([one for one in y if np.size(one)])
         given, known = kinds_of(labels), kinds_of(self.classes_)
         if given != known:
             raise ValueError(
@@ -137,7 +141,8 @@ class ChainLabelling:
         problem = chain.chain_ssvm(X, codes, 1.0, n_labels=len(self.classes_), **how)
         self._check_width(problem.data.first_transition - 3)
         shared = chain.pack_weights(self._weights(), problem.data.width)
-        return chain.hinge_losses(problem, shared)
+        with compiling(f"hinge losses with {len(self.classes_)} labels"):
+            return chain.hinge_losses(problem, shared)
 
     def hardest(self, X: Sequence[Any], y: Sequence[Any], n: int = 10) -> np.ndarray:
         """Return the places of the n sequences with the largest hinge losses."""
@@ -185,15 +190,25 @@ class ChainLabelling:
         order = np.argsort(weights if lowest else -weights, kind="stable")[:n]
         return [(str(names[k]), float(weights[k])) for k in order]
 
-    def _ready(self, X: Sequence[Any]):
+    def _pack(self, X: Sequence[Any]) -> Positions:
+        """Return the features of sequences, some of which may be empty."""
         check_is_fitted(self)
-        packed = pack_features(X)
-        self._check_width(packed.n_features)
-        data = chain.layout(packed, len(self.classes_))
-        kernels = chain.kernels_for(data)
-        weights = self._weights()
+        packed = pack_some(X)
+        if packed.begin[-1]:  # else X may have no columns at all
+            self._check_width(packed.n_features)
+        return packed
+
+    def _decode(self, packed: Positions) -> np.ndarray:
+        """Return the best labels, as places in `classes_`, one after the other."""
+        begin = np.unique(packed.begin)
+        data = chain.layout(packed._replace(begin=begin), len(self.classes_))
+        kernels, weights = chain.kernels_for(data), self._weights()
         _refuse_overflow(weights, data)
-        return data, chain.pack_weights(weights, data.width), kernels, packed.begin
+        shared, work = chain.pack_weights(weights, data.width), chain.make_work(data)
+        codes = np.zeros_like(data.labels)
+        with compiling(f"predictions with {data.n_labels} labels"):
+            kernels.decode(data, shared, 0, len(begin) - 1, codes, work)
+        return codes
 
     def _check_width(self, n_features: int) -> None:
         if n_features != self.n_features_in_:
@@ -206,6 +221,10 @@ class ChainLabelling:
         return chain.ChainWeights(
             self.coef_, self.intercept_, self.first_, self.last_, self.transitions_
         )
+
+
+def _split(rows: np.ndarray, begin: np.ndarray) -> list[np.ndarray]:
+    return [rows[a:b] for a, b in itertools.pairwise(begin)]
 
 
 def _refuse_overflow(weights: chain.ChainWeights, data: chain.Chains) -> None:

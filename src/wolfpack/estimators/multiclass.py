@@ -13,7 +13,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from wolfpack.checks.inputs import encode, refuse_mixed
+from wolfpack.checks.inputs import encode, no_rows, refuse_mixed
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
 from wolfpack.problem import Problem
@@ -168,7 +168,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         Of two classes it is the score of the second less that of the first, (n,).
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = rows_of(self, X)
         scores = X @ self.coef_.T + self.intercept_
         return scores.ravel() if len(self.coef_) == 1 else scores
 
@@ -214,3 +214,10 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def rows_of(model: Any, X: Any) -> Any:
+    """Return the rows that a fitted model is to predict; there may be none."""
+    X = no_rows(X, model.n_features_in_)
+    how: dict[str, Any] = {"accept_sparse": "csr", "dtype": FLOATS}
+    return validate_data(model, X, reset=False, ensure_min_samples=0, **how)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
 from wolfpack.checks.inputs import encode, refuse_mixed
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
-from wolfpack.estimators.multiclass import FLOATS
+from wolfpack.estimators.multiclass import FLOATS, rows_of
 from wolfpack.problems import label_sets
 from wolfpack.problems.multilabel import LabelWeights, multilabel_svm
 from wolfpack.result import Event
@@ -209,7 +209,7 @@ class MultilabelSVM(ClassifierMixin, DualEstimator):
     def _ready(self, X: Any) -> tuple[label_sets.Structure, np.ndarray]:
         """Return which sets there are, and the scores of the labels."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = rows_of(self, X)
         scores = X @ self.coef_.T + self.intercept_
         n_labels = len(self.coef_)
         return (

@@ -28,7 +28,7 @@ from wolfpack.change_points.segmentation import (
     warn_of_stairs,
     weighted_rows,
 )
-from wolfpack.checks.inputs import positive
+from wolfpack.checks.inputs import no_rows, positive
 from wolfpack.engines.active_set import ActiveSet
 from wolfpack.estimators._base import UNFINISHED, DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
@@ -177,7 +177,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         GroupFusedLasso
             Itself.
         """
-        X = self._validate(X, reset=True, ensure_min_samples=2)
+        X = self._validate(X, reset=True)
         rows, weights = weighted_rows(X, sample_weight)
         given, X = X, X[rows]
         number = check_number(self.n_change_points, len(X))
@@ -226,7 +226,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
 
     def _fit_another(self, X: Any, name: str) -> np.ndarray:
         check_is_fitted(self)
-        X = self._validate(X, reset=False)
+        X = self._validate(no_rows(X, self.n_features_in_), reset=False)
         if len(X) < 2:
             return {"signal_": X, "labels_": np.zeros(len(X), np.intp)}[name]
         other: Any = clone(self)
@@ -238,10 +238,10 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
             warnings.simplefilter("ignore", StaircaseWarning)  # `fit` has said so
             return getattr(other.fit(X), name)
 
-    def _validate(self, X: Any, reset: bool, **more: Any) -> Any:
-        dtype = [np.float64, np.float32]
+    def _validate(self, X: Any, reset: bool) -> Any:
+        how: dict[str, Any] = {"dtype": [np.float64, np.float32], "reset": reset}
         X = as_columns(X) if reset or self.n_features_in_ == 1 else X
-        return validate_data(self, X, dtype=dtype, reset=reset, **more)
+        return validate_data(self, X, ensure_min_samples=2 * reset, **how)
 
     def _choose_alpha(self, X, number: int | str | None, weights) -> float:
         if self.alpha is not None:

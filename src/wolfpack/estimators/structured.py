@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils.class_weight import compute_class_weight
 
 from wolfpack.estimators._base import DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
+from wolfpack.estimators._class_weight import weigh_classes
 from wolfpack.estimators._labelling import ChainLabelling
 from wolfpack.problems import chain
 from wolfpack.problems._sequences import encode_sequences, is_sparse
@@ -234,8 +234,7 @@ class ChainSSVM(ChainLabelling, DualEstimator):
         if self.class_weight is None:
             return None if self.loss is None else np.asarray(self.loss)
         loss = 1.0 - np.eye(size) if self.loss is None else np.asarray(self.loss)
-        labels = classes[np.concatenate(codes)]
-        weight = compute_class_weight(self.class_weight, classes=classes, y=labels)
+        weight = weigh_classes(self.class_weight, classes, np.concatenate(codes))
         # `chain_ssvm` refuses a matrix of another shape.
         return loss * weight[:, None] if loss.shape == (size, size) else loss
 

@@ -2,9 +2,9 @@
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import compress, count
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import murmurhash3_32
 
+from wolfpack.estimators._positions import as_dict, check_sequences, parts
 from wolfpack.kernels.memory import give_back
 from wolfpack.problems.packed import BIAS, FIRST, LAST, PackedSequences, Packer
 
 ENTRIES = 2**18  # that are collected before they are packed
 
 
-class SequenceVectorizer(TransformerMixin, BaseEstimator):
+class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Turn sequences of dicts or strings into sparse matrices.
 
     It takes what sklearn-crfsuite takes: a list of sequences, each a list of positions,
@@ -92,7 +93,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         """
         self._check()
         if self.n_features is not None:
-            return self.transform(X)
+            return self._hash(X)
         packed = self._learn(X)
         give_back()  # most names are gone by now
         return packed
@@ -113,20 +114,29 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         return packer.finish(begin, kept)
 
     def transform(self, X: Iterable[Any]) -> PackedSequences:
-        """Return X as sparse matrices; features that `fit` never saw are left out."""
+        """Return X as sparse matrices; features that `fit` never saw are left out.
+
+        There may be empty sequences, for which `predict` gives empty labellings.
+        """
         self._check()
         if self.n_features is not None:
-            n, packer = int(self.n_features), Packer()
-
-            def column(name: str) -> int:
-                return (
-                    murmurhash3_32(name.encode("utf-8", "surrogatepass"), 0, True) % n
-                )
-
-            return packer.finish(self._read(X, column, packer), np.ones(n, bool))
+            return self._hash(X, may_be_empty=True)
         known, packer = self.vocabulary_, Packer()
-        begin = self._read(X, known.__getitem__, packer)
+        begin = self._read(X, known.__getitem__, packer, may_be_empty=True)
         return packer.finish(begin, np.arange(len(known) + 1) < len(known))
+
+    def _hash(self, X: Iterable[Any], may_be_empty: bool = False) -> PackedSequences:
+        n, packer = int(self.n_features or 0), Packer()
+
+        def column(name: str) -> int:
+            return murmurhash3_32(name.encode("utf-8", "surrogatepass"), 0, True) % n
+
+        begin = self._read(X, column, packer, may_be_empty)
+        return packer.finish(begin, np.ones(n, bool))
+
+    def set_output(self, *, transform: Any = None) -> "SequenceVectorizer":
+        """Return itself: sequences are lists of matrices, whatever the output is."""
+        return self
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns; `input_features` is ignored."""
@@ -193,21 +203,25 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
             )
 
     def _read(
-        self, X: Iterable[Any], column: Callable[[str], int], packer: Packer
+        self,
+        X: Iterable[Any],
+        column: Callable[[str], int],
+        packer: Packer,
+        may_be_empty: bool = False,
     ) -> np.ndarray:
         """Give the rows of all positions to `packer`; return where sequences begin."""
         indices, odd, odd_at = array("i"), array("f"), array("q")
         indptr, begin, joint = array("q", [0]), array("q", [0]), self.separator
         note, before = indices.append, 0  # most of the time is spent in this loop
-        for i, sequence in enumerate(_check_sequences(X)):
+        for i, sequence in enumerate(check_sequences(X)):
             note(FIRST)
             for position in sequence:
-                named = position if type(position) is dict else _as_dict(position, i)
+                named = position if type(position) is dict else as_dict(position, i)
                 for name, value in named.items():
                     if type(value) is str:
                         note(column(f"{name}{joint}{value}"))
                         continue
-                    for full, number in _parts(name, value, joint, i):
+                    for full, number in parts(name, value, joint, i):
                         if number != 1:
                             odd_at.append(len(indices))
                             odd.append(number)
@@ -216,15 +230,18 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
                 indptr.append(len(indices))
             begin.append(before + len(indptr) - 1)
             if begin[-1] == begin[-2]:
-                raise ValueError(
-                    f"X[{i}] is empty: a sequence has one position or more."
-                )
+                if not may_be_empty:
+                    raise ValueError(
+                        f"X[{i}] is empty: a sequence has one position or more."
+                    )
+                indices.pop()
+                continue
             note(LAST)
             indptr[-1] += 1
             if len(indices) >= ENTRIES:
                 before = begin[-1]
                 _give(packer, indices, odd, odd_at, indptr)
-        if len(begin) == 1:
+        if len(begin) == 1 and not may_be_empty:
             raise ValueError("X is empty: at least one sequence is needed.")
         if len(indptr) > 1:
             _give(packer, indices, odd, odd_at, indptr)
@@ -246,69 +263,3 @@ class _Known(dict):
 
     def __missing__(self, name: str) -> int:
         return len(self)
-
-
-def _check_sequences(X: Any) -> Iterator[Iterable[Any]]:
-    """Yield the sequences, a list or another iterable of positions each."""
-    if isinstance(X, str | bytes | Mapping) or not isinstance(X, Iterable):
-        raise ValueError(
-            "X must be a list of sequences, each a list of dicts or strings, not a "
-            f"{type(X).__name__}."
-        )
-    for i, sequence in enumerate(X):
-        if isinstance(sequence, str | bytes | Mapping) or not isinstance(
-            sequence, Iterable
-        ):
-            raise ValueError(
-                f"X[{i}] must be a list of positions, each a dict or a list of "
-                f"strings, but is a {type(sequence).__name__}."
-            )
-        yield sequence
-
-
-def _as_dict(position: Any, i: int) -> Mapping[str, Any]:
-    """Return a position that is given in another way as a dict."""
-    if isinstance(position, Mapping):
-        return position
-    if isinstance(position, str):
-        return {position: 1}
-    if isinstance(position, Iterable):
-        names = list(position)
-        if all(isinstance(name, str) for name in names):
-            return dict.fromkeys(names, 1)
-    raise ValueError(
-        f"a position of X[{i}] must be a dict, a string or a list of strings, but is "
-        f"{position!r:.60}."
-    )
-
-
-def _parts(name: Any, value: Any, joint: str, i: int) -> Iterator[tuple[str, float]]:
-    """Yield the columns of a pair of a dict, and their values."""
-    if isinstance(value, str):
-        yield f"{name}{joint}{value}", 1.0
-    elif isinstance(value, Real | np.bool_):
-        yield f"{name}", _as_float(name, value, i)
-    elif isinstance(value, Mapping):
-        for key, number in value.items():
-            yield from _parts(f"{name}{joint}{key}", number, joint, i)
-    elif isinstance(value, list | tuple | set | frozenset) and all(
-        isinstance(one, str) for one in value
-    ):
-        for one in dict.fromkeys(value):
-            yield f"{name}{joint}{one}", 1.0
-    else:
-        raise ValueError(
-            f"feature {name!r} of a position of X[{i}] must be a string, a number, a "
-            f"list of strings or a dict of such, but is {value!r:.60}."
-        )
-
-
-def _as_float(name: Any, value: Any, i: int) -> float:
-    """Return a number of any size as a float."""
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(
-            f"feature {name!r} of a position of X[{i}] is a number beyond 1e308, which "
-            "no float holds; divide it by a constant, or take its logarithm."
-        ) from None

@@ -14,18 +14,39 @@ from wolfpack.problems.packed import PackedSequences, Positions
 SHARED_FROM = 2**22
 CHUNK = 2**18  # numbers that are packed at a time, or those of one sequence
 N_ENDS = 3  # columns after those of X: the bias, the first and the last position
+_NONE = np.zeros(0, np.int32)
+_NOTHING = Positions(_NONE, 0, np.zeros(1, np.int64), _NONE, _NONE, _NONE)
 
 
 def pack_features(X: Sequence[Any]) -> Positions:
     """Lay the features of all positions of all sequences one after the other."""
+    packed = pack_some(X)
+    empty = np.flatnonzero(np.diff(packed.begin) == 0)
+    if empty.size:
+        shape = np.shape(X[empty[0]])
+        raise ValueError(
+            f"X[{empty[0]}] must have shape (T >= 1, p), but has shape {shape}."
+        )
+    if len(packed.begin) == 1:
+        raise ValueError("X is empty: at least one sequence is needed.")
+    return packed
+
+
+def pack_some(X: Sequence[Any]) -> Positions:
+    """Lay features one after the other; there may be empty sequences, or none.
+
+    `n_features` is 0 where there is no position.
+    """
     if isinstance(X, PackedSequences):
         packed = X.positions
     else:
         rows = _check_rows(X)
-        begin = np.concatenate([[0], np.cumsum([x.shape[0] for x in rows])])
+        begin = np.concatenate([[0], np.cumsum([x.shape[0] for x in rows], dtype=int)])
+        rows = [x for x in rows if x.shape[0]]
         sizes = [x.nnz if sp.issparse(x) else x.size for x in rows]
         parts = (_stack(rows[a:b]) for a, b in _ranges(sizes))
-        packed = fill(begin, rows, parts, N_ENDS)
+        packed = fill(np.unique(begin), rows, parts, N_ENDS) if rows else _NOTHING
+        packed = packed._replace(begin=begin)
 
     def name(k: int) -> str:
         position = np.searchsorted(packed.feature_begin, k, "right") - 1
@@ -48,15 +69,14 @@ def _check_rows(X: Sequence[Any]) -> list[Any]:
             "X must be a list of (T_i, p) arrays, one a sequence, not a "
             f"{type(X).__name__}."
         )
-    if len(X) == 0:
-        raise ValueError("X is empty: at least one sequence is needed.")
-    rows = []
-    for i, x in enumerate(X):
-        rows.append(_positions(x, i))
-        if rows[i].shape[1] != rows[0].shape[1]:
+    rows = [_positions(x, i) for i, x in enumerate(X)]
+    full = [i for i, x in enumerate(rows) if x.shape[0]]
+    for i in full:
+        if rows[i].shape[1] != rows[full[0]].shape[1]:
             raise ValueError(
-                f"X[{i}] has {rows[i].shape[1]} features, X[0] has {rows[0].shape[1]}; "
-                "every sequence must have the same number of columns."
+                f"X[{i}] has {rows[i].shape[1]} features, X[{full[0]}] has "
+                f"{rows[full[0]].shape[1]}; every sequence must have the same number "
+                "of columns."
             )
     return rows
 
@@ -74,12 +94,14 @@ def _positions(x: Any, i: int) -> Any:
             matrix = np.asarray(x)
         except ValueError as error:
             raise ValueError(f"X[{i}] is ragged: its rows differ in length.") from error
+        if matrix.shape[:1] == (0,):  # an empty sequence has no dtype, and no width
+            return matrix
         if matrix.dtype == object or matrix.dtype.kind not in "biuf":
             raise ValueError(
                 f"X[{i}] must be a numeric (T, p) array, but has dtype {matrix.dtype}; "
                 "rows of different lengths give such an array."
             )
-    if matrix.ndim != 2 or matrix.shape[0] == 0:
+    if matrix.ndim != 2:
         raise ValueError(
             f"X[{i}] must have shape (T >= 1, p), but has shape {matrix.shape}."
         )

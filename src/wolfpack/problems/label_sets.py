@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
+from wolfpack.kernels.notice import compiling
 from wolfpack.kernels.specialise import specialise
 from wolfpack.problems import _label_sets
 
@@ -85,7 +86,8 @@ def best_sets(
     labels, found = np.zeros((n, K), np.uint8), np.zeros((n, K if margins else 0))
     scores, pairs = (np.ascontiguousarray(a, np.float64) for a in (scores, pairs))
     loops, work = specialise([_label_sets], {}), make_scratch(structure)
-    loops.decode(structure, scores, pairs, labels, found, work)
+    with compiling("predictions of sets of labels"):
+        loops.decode(structure, scores, pairs, labels, found, work)
     return labels, found
 
 

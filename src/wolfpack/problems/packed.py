@@ -89,7 +89,8 @@ class PackedSequences(Sequence):
     def __repr__(self) -> str:
         packed = self.positions
         n, n_positions = len(self), int(packed.begin[-1])
-        entries = len(packed.features) - n_positions - 2 * n
+        n_ends = 2 * np.count_nonzero(np.diff(packed.begin))
+        entries = len(packed.features) - n_positions - n_ends
         return (
             f"<PackedSequences: {n} sequences, {n_positions} positions, "
             f"{packed.n_features} features, {entries} entries>"

@@ -40,7 +40,7 @@ OPEN = (
     "\n    export RAY_AUTH_MODE=token"
     "\n    export RAY_AUTH_TOKEN_PATH=/path/to/the/same/token"
 )
-MISSING = "Ray is not installed; pip install 'wolfpack[ray]'."
+MISSING = "Ray is not installed; pip install ray."
 
 
 def import_ray() -> Any:
