@@ -98,6 +98,19 @@ def test_round_trips(kind, trip, warm_start):
         assert_same_model(other, model)
 
 
+@kinds
+@pytest.mark.parametrize("engine", [None, Serial()])
+@pytest.mark.parametrize("share", [0.25, 1.0, 4.0])
+def test_a_state_that_was_kept_stays_as_it_is(kind, engine, share):
+    model, data = make_case(kind, warm_start=True, engine=engine)
+    kept = model.set_params(tol=max(model.tol, 1e-5)).fit(*data).result_
+    before = pickle.dumps((kept.state, kept.solution))
+    model.set_params(alpha=share * model.alpha, tol=0.1 * model.tol).fit(*data)
+    assert model.result_ is not kept
+    assert model.result_.converged
+    assert pickle.dumps((kept.state, kept.solution)) == before
+
+
 def test_an_engine_survives_skops():
     model, data = make_case(ChainSSVM, engine=Sync(2), sampling="uniform")
     assert by_skops(model.fit(*data)).engine == Sync(2)

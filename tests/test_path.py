@@ -8,6 +8,7 @@ from sklearn.svm import LinearSVC
 
 import wolfpack
 from wolfpack import alpha_path
+from wolfpack.state import _image
 
 ALPHAS = [0.01, 1.0, 0.1]
 
@@ -64,6 +65,19 @@ def single_epochs(kind, X, y):
     """Passes of the largest alpha, which starts anew."""
     model = kind(alpha=1.0, tol=1e-3, random_state=0, max_iter=10**4)
     return model.fit(X, y).result_.epochs
+
+
+@pytest.mark.parametrize("engine", [None, wolfpack.Serial()])
+def test_each_state_of_a_path_has_the_v_of_its_own_x(engine):
+    Y = signal()[0]
+    model = wolfpack.GroupFusedLasso(warm_start=True, engine=engine, accelerate=False)
+    for alpha, one in zip(ALPHAS, alpha_path(model, Y, None, ALPHAS), strict=True):
+        state, problem = one.result_.state, wolfpack.group_fused_lasso(Y, alpha)
+        assert state.fingerprint == problem.fingerprint
+        exact, _ = _image(problem, state.blocks)
+        np.testing.assert_allclose(state.shared, exact, rtol=0, atol=1e-12)
+        largest = np.linalg.norm(state.blocks.points, axis=1).max()
+        assert 0.99 * alpha <= largest <= (1 + 1e-12) * alpha
 
 
 @pytest.mark.parametrize("accelerate", ["auto", False])

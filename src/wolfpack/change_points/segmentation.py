@@ -177,7 +177,7 @@ def largest_alpha(Y: np.ndarray, q: float, weights: np.ndarray | None) -> float:
     return float(np.linalg.norm(prices, ord=norm, axis=1).max())
 
 
-def scale_prices(prices: np.ndarray, alpha: float, q: float) -> None:
-    """Bring prices to another alpha: those that were at the limit stay there."""
-    size = np.linalg.norm(prices, ord=dual_norm(q), axis=1).max()
-    prices *= alpha / size if size > 0 else 1.0
+def price_ratio(prices: np.ndarray, alpha: float, q: float) -> float:
+    """Return what brings prices to another alpha: those at the limit stay there."""
+    size = float(np.linalg.norm(prices, ord=dual_norm(q), axis=1).max())
+    return alpha / size if size > 0 else 1.0

@@ -65,9 +65,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         """
         max_iter, rng = self._limit("max_iter"), self._generator()
         averaging, engine = self._flag("averaging"), self._choose_engine()
-        start = self._last_state()
-        if start is not None and 0 < problem.ridge < self._ridge:
-            start = start.drawn_back(problem, problem.ridge / self._ridge)
+        start = self._start(problem)
         self._check_callback()
         done = 0.0 if start is None else self._epochs_in(start, problem)
         context = self._init_callback_context(max_subtasks=math.ceil(max_iter))
@@ -148,6 +146,13 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         """Return where the last `fit` stopped, if `warm_start` asks to go on there."""
         last = getattr(self, "result_", None)
         return last.state if self._flag("warm_start") and last is not None else None
+
+    def _start(self, problem: Problem) -> State | None:
+        """Return the state that `fit` goes on from, which stays as it is."""
+        start = self._last_state()
+        if start is not None and 0 < problem.ridge < self._ridge:
+            return start.drawn_back(problem, problem.ridge / self._ridge)
+        return start
 
     def _check_callback(self) -> None:
         if self.callback is not None and not callable(self.callback):

@@ -22,8 +22,8 @@ from wolfpack.change_points.segmentation import (
     fill_rows,
     find_jumps,
     largest_alpha,
+    price_ratio,
     prune,
-    scale_prices,
     segment_means,
     warn_of_stairs,
     weighted_rows,
@@ -32,8 +32,10 @@ from wolfpack.checks.inputs import no_rows, positive
 from wolfpack.engines.active_set import ActiveSet
 from wolfpack.estimators._base import UNFINISHED, DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
+from wolfpack.problem import Problem
 from wolfpack.problems.fused_lasso import group_fused_lasso
 from wolfpack.result import Event
+from wolfpack.state import State
 
 NORMS = (1, 2, np.inf)  # that ActiveSet takes
 SHARE = 0.1  # of alpha_max is alpha where neither it nor a number of points is given
@@ -185,13 +187,10 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         self.alpha_max_ = largest_alpha(X, self.q, weights)
         self.alpha_ = alpha = self._choose_alpha(X, number, weights)
         problem = group_fused_lasso(X, alpha, q=self.q, weights=weights)
-        last = self._last_state()
-        if last is not None:  # prices scaled with alpha keep the change points
-            scale_prices(last.blocks.points, alpha, self.q)
         vars(self).pop("costs_", None)  # of an earlier fit that chose among points
         before = getattr(self, "result_", None)
         try:
-            result = self._solve(problem, _describe, given)
+            result = self._solve(problem, lambda signal: {"signal_": signal}, given)
         except KeyboardInterrupt:
             if getattr(self, "result_", None) is not before:  # this fit has learnt
                 jumps = np.diff(self.signal_, axis=0).any(axis=1)
@@ -232,8 +231,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         other: Any = clone(self)
         other.set_params(alpha=self.alpha_, warm_start=False, callback=None)
         if self.n_change_points is not None:
-            number = min(self.n_change_points_, len(X) - 1)
-            other.set_params(n_change_points=number)
+            other.set_params(n_change_points=min(self.n_change_points_, len(X) - 1))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StaircaseWarning)  # `fit` has said so
             return getattr(other.fit(X), name)
@@ -250,6 +248,14 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
             return SHARE * self.alpha_max_ or 1.0
         count = number if isinstance(number, int) else None
         return find_alpha(X, enough_candidates(len(X), count), self.q, weights)
+
+    def _start(self, problem: Problem) -> State | None:
+        """Scale the last prices with alpha, which keeps the change points."""
+        last = self._last_state()
+        if last is None or last.fingerprint == problem.fingerprint:
+            return last
+        prices = last.blocks.points
+        return last.drawn_back(problem, price_ratio(prices, self.alpha_, self.q))
 
     def _choose_engine(self) -> Any:
         plain = (
@@ -294,7 +300,3 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         from wolfpack.plotting import plot_signals
 
         return plot_signals(noisy, self.signal_, original=original, axes=axes)
-
-
-def _describe(signal: np.ndarray) -> dict[str, Any]:
-    return {"signal_": signal}
