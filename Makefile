@@ -30,7 +30,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-floors slow soak lint bench reproduce clean
+.PHONY: help demo test test-floors slow soak certificates lint bench reproduce clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ slow: $(VENV)/.test  ## run the tests that take long; ARGS go to pytest
 
 soak: $(VENV)/.test  ## inject faults by chance, 10 minutes; ARGS="--seconds 60 --seed 1"
 	@$(VENV)/bin/python tests/abuse/soak.py $(ARGS)
+
+certificates: $(VENV)/.test  ## hold certificates of random problems against double precision; ARGS="--count 5000 --seed 1"
+	@$(VENV)/bin/python tests/abuse/certificates.py $(ARGS)
 
 lint: $(VENV)/.lint  ## check style, formatting and types
 	@$(VENV)/bin/ruff check .

@@ -112,8 +112,11 @@ def read_labels(labels, n_labels):
     return int(np.polyval(np.asarray(labels, int), n_labels))
 
 
-def chain_x(state, n_labels):
-    """x of a state over all labellings, and the check that weights are convex."""
+def chain_x(state, n_labels, is_edited=False):
+    """x of a state over all labellings, and the check that weights are convex.
+
+    An edited file may hold an atom twice, which is as good as once.
+    """
     x = []
     for i, length in enumerate(np.diff(state.offsets)):
         z = np.zeros(n_labels**length)
@@ -123,8 +126,9 @@ def chain_x(state, n_labels):
         assert abs(weights.sum() - 1) < 1e-12
         for b in range(count):
             labels = atom_store.get_atom(state.blocks, i, b)
-            assert z[read_labels(labels, n_labels)] == 0, "an atom is kept twice"
-            z[read_labels(labels, n_labels)] = weights[b]
+            place = read_labels(labels, n_labels)
+            assert is_edited or z[place] == 0, "an atom is kept twice"
+            z[place] += weights[b]
         x.append(z)
     return x
 

@@ -71,6 +71,10 @@ class Soak:
         place, limit = plan.place, self.limits[plan.place]
         if place == "fresh":
             return self._answer_fresh(plan, folder)
+        if plan.fault == "head":  # which ends Ray in that process
+            answer = self._child(place).play(plan, folder, "go", limit)
+            self._end(self.children.pop(place))
+            return answer
         if plan.fault != "kill":
             return self._child(place).play(plan, folder, "go", limit)
         try:

@@ -114,6 +114,7 @@ class Child:
                 "server": soak_ray.killed_server,
                 "checkpoint": soak_ray.bad_checkpoint,
                 "disk": soak_ray.full_disk,
+                "head": soak_ray.killed_head,
             }
         return here[plan.fault]
 

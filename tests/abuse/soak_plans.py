@@ -13,7 +13,9 @@ from wolfpack import Delayed, Ray, Serial, Sync, Threads, delays
 PROBLEMS = ["lasso", "chain", "classes", "simplices", "python", "spy"]
 PLAIN = {"python"}  # which threads refuse
 EXACT = {"lasso"}  # which have a minimiser of each block
+RIDGE = {"lasso", "chain", "classes"}  # which can be accelerated
 SAME_BITS = {"serial", "batch", "sync"}  # stopped and resumed, or never stopped
+SLOPES = ("exact", "gap")  # which see no gaps, so no outer step is possible
 ANY, UNIFORM = ["uniform", "permutation", "gap", "cyclic"], ["uniform"]
 LINE, BOTH = ["line"], ["line", "open-loop"]
 
@@ -64,7 +66,7 @@ HERE = {
     "signal": 6, "raising": 5, "nan": 4, "infeasible": 4, "slow": 3, "disk": 3,
     "damage": 6, "kill": 1,
 }  # fmt: skip
-ON_RAY = {"worker": 6, "server": 6, "checkpoint": 2}
+ON_RAY = {"worker": 6, "server": 6, "checkpoint": 2, "head": 2}
 FRESH = {"cache": 2, "cache disk": 1}
 FAULTS = [*HERE, *ON_RAY, *FRESH]
 SHARE_OF_RAY, SHARE_OF_FRESH = 0.06, 0.01
@@ -83,11 +85,12 @@ class Plan(NamedTuple):
     def place(self) -> str:
         """Which child process plays it: one with Ray, a new one, or the usual one.
 
-        Where the driver is killed wolfpack starts Ray ("own"), as it has to end it.
+        Where the driver or the head is killed wolfpack starts Ray ("own"), as it has to
+        end it.
         """
         if self.fault in FRESH:
             return "fresh"
-        if self.engine == "ray" and self.fault == "kill":
+        if self.engine == "ray" and self.fault in ("kill", "head"):
             return "own"
         return "ray" if self.engine == "ray" else "plain"
 
@@ -120,4 +123,7 @@ def choose(engine, problem, rng):
         "batch_size": kind.batches[rng.integers(len(kind.batches))],
         "averaging": bool(kind.averaging and rng.random() < 0.2),
     }
+    takes = options["step"] != "open-loop" and not options["averaging"]
+    takes &= problem in RIDGE and (options["step"], options["sampling"]) != SLOPES
+    options["accelerate"] = bool(takes and rng.random() < 0.6)
     return kind.make(rng), options

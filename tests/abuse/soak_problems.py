@@ -38,7 +38,13 @@ def _chain():
     problem = wolfpack.chain_ssvm(X, y, 0.1, n_labels=3)
     dense = dense_chain(X, y, 0.1, 3)
     read = functools.partial(chain_v, n_labels=3)
-    return Known(problem, dense, None, functools.partial(chain_x, n_labels=3), read)
+    return Known(
+        problem,
+        dense,
+        None,
+        functools.partial(chain_x, n_labels=3, is_edited=True),
+        read,
+    )
 
 
 def _classes():

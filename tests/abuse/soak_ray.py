@@ -11,7 +11,7 @@ from played import children
 from soak_checks import require
 from soak_faults import Outcome
 
-from wolfpack import EngineError, Status
+from wolfpack import EngineError, Serial, Status
 
 WORKER, SERVER = "ray::WorkerActor", "ray::ServerActor"
 LIMIT = 100.0
@@ -81,6 +81,29 @@ def bad_checkpoint(scene):
         return _run(scene, [both], checkpoint=path)
     except EngineError as error:
         return Outcome("EngineError", error.state)
+
+
+def killed_head(scene):
+    """The head of a cluster that wolfpack started is killed: an error with x."""
+
+    def kill_head():
+        below = children(os.getpid()).items()
+        for pid in [p for p, name in below if "gcs_server" in name.split("\0")[0]][:1]:
+            os.kill(pid, signal.SIGKILL)
+
+    path = scene.folder / "checkpoint.npz"
+    how = {"checkpoint": path} if scene.rng.random() < 0.5 else {}
+    begin = time.monotonic()
+    try:
+        outcome = _run(scene, [kill_head], **how)
+    except EngineError as error:
+        taken = time.monotonic() - begin
+        require(taken < LIMIT, f"the error came after {taken:.0f} s")
+        require(error.state is not None, f"no state: {error}")
+        outcome = Outcome("EngineError", error.state)
+    # This process has lost its Ray, so the run goes on with another engine.
+    scene.engine, scene.options = Serial(), scene.options | {"batch_size": 1}
+    return outcome
 
 
 def full_disk(scene):
