@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import HANG_SECONDS
+from spy import unchecked
 
 import wolfpack
 from wolfpack import OracleError, Serial, Threads, solve
@@ -111,7 +112,7 @@ def watched(n=30, d=2, alpha=0.4):
     zeros = [np.zeros(size, np.int64) for size in (n, 1, n - 1)]
     data = Watched(alpha, *zeros, np.full(2, -1), np.ones(n))
     functions = {"value": None, "minimiser": None, "contains": None}
-    return dataclasses.replace(
+    return unchecked(
         made, data=data, oracle=oracle, constants=None, name="watched", **functions
     )
 

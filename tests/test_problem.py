@@ -12,6 +12,7 @@ import numba
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from spy import unchecked
 
 import wolfpack
 from wolfpack import OracleError, Problem, ProblemError
@@ -474,7 +475,9 @@ def test_an_oracle_that_stops_minimising_is_caught_by_its_gap():
         return least
 
     with pytest.raises(OracleError, match="no minimiser gives a negative one"):
-        wolfpack.solve(polytopes(oracle=lazy), rng=0)
+        wolfpack.solve(unchecked(polytopes(oracle=lazy)), rng=0)
+    with pytest.raises(ProblemError, match="oracle is no minimiser on block"):
+        polytopes(oracle=lazy).check()
 
 
 START_SUM = CORNERS[:, 0].sum(axis=0)

@@ -57,6 +57,8 @@ class Problem:
     ----------
     oracle : function (data, shared, i, atom, work) -> float
         Writes argmin over M_i of <s, grad_i f(x)> into `atom`, returns the minimum.
+        **The minimum must be exact**: every lower bound is made of it, and an oracle
+        with slack gives wrong certificates. `check` can only look for better points.
         With threads, other workers may change `shared` while the oracle reads it, so a
         number that is read twice may differ.
     score : function (data, shared, i, atom) -> float

@@ -18,6 +18,7 @@ from numba.core.errors import NumbaError
 from wolfpack.checks.block import BlockCheck, outside, sentence
 from wolfpack.checks.fused import FusedCheck
 from wolfpack.checks.inputs import is_number
+from wolfpack.checks.minimum import MinimumCheck
 from wolfpack.checks.ridge import check_ridge
 from wolfpack.checks.trial import Fault, visit, with_bounds
 from wolfpack.kernels import slots as _slots
@@ -51,6 +52,7 @@ def check(problem: Problem) -> None:
         if problem.curvature is not None or problem.prepare is not None:
             FusedCheck(block, v).check()
     check_ridge(problem, blocks, v)
+    MinimumCheck(problem, blocks, v).check()
 
 
 @functools.cache
