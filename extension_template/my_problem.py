@@ -36,7 +36,10 @@ def score(data, shared, i, atom):
 
 @njit
 def oracle(data, shared, i, atom, work):
-    """Write the atom with the least score into `atom`; return that score."""
+    """Write the atom with the least score into `atom`; return that score.
+
+    It must be exact: all lower bounds are made of it.
+    """
     products = data.corners[i] @ (shared - data.target)
     atom[0] = products.argmin()
     return products[atom[0]]
