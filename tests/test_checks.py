@@ -64,7 +64,8 @@ def test_a_copy_with_a_start_outside_its_set_is_refused():
             solve(outside, step="line", **how)
 
 
-def test_a_note_of_older_checks_is_not_believed(monkeypatch):
+def test_a_note_of_older_checks_is_not_believed(monkeypatch, tmp_path):
+    monkeypatch.setenv("WOLFPACK_CACHE", str(tmp_path))
     ready().check()
     called = []
     monkeypatch.setattr(checks, "check", called.append)
