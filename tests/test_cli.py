@@ -355,6 +355,6 @@ def test_a_signal_keeps_the_answer_so_far(data_home, tmp_path, engine, number):
     report = json_lines(first + rest)[-1]
     assert report["status"] == "INTERRUPTED"
     assert report["gap"] == pytest.approx(report["primal"] - report["dual"], abs=1e-12)
-    model, about = load_model(tmp_path / "model.npz")
-    assert about["dataset"] == "ocr"
+    model = load_model(tmp_path / "model.npz")
+    assert model.file_info_["dataset"] == "ocr"
     assert model.coef_.shape == (26, 128)

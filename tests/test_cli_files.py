@@ -142,7 +142,7 @@ def test_the_report_shows_the_model(tagger):
     assert "form=<Oslo>" in text  # and not as a tag of its own
     assert "oslo" not in page.seen
     assert "%lower[-2,0]" in text
-    model = load_model(tagger[0])[0]
+    model = load_model(tagger[0])
     assert f"{model.transitions_[0, 1]:.2f}" in text
 
 
@@ -186,7 +186,7 @@ def test_a_template_of_ones_own(tagger, folder):
     model = folder / "own.npz"
     options = ("--template", path, "--min-count", 1, "--save", model, "--max-epochs", 1)
     assert run("fit", folder / "train.txt", *options).exit_code in (0, 3)
-    vocabulary = load_model(model)[1]["input"]["vocabulary"]
+    vocabulary = load_model(model).file_info_["input"]["vocabulary"]
     words = {row[0] for part in sentences(0) for row in part}
     assert set(vocabulary) == {f"U1:{word}" for word in words}
 
@@ -269,7 +269,7 @@ def test_svmlight(tmp_path):
     assert result.exit_code == 0, result.output
     few = np.zeros((2, 64))
     few[0, 2:4] = 1.0, 0.5
-    fitted = load_model(model)[0]
+    fitted = load_model(model)
     found = fitted.predict(
         np.hstack([np.zeros((2, 1)), few])[:, : fitted.n_features_in_]
     )

@@ -48,7 +48,7 @@ def test_predict_takes_a_file(model_file, tmp_path):
     result = run("predict", model_file, tmp_path / "data.npz", "--json")
     assert result.stderr == ""
     expected = [
-        labels.astype(str).tolist() for labels in load_model(model_file)[0].predict(X)
+        labels.astype(str).tolist() for labels in load_model(model_file).predict(X)
     ]
     assert [json.loads(line) for line in result.stdout.splitlines()] == expected
     np.savez(tmp_path / "data.npz", **arrays, y=np.concatenate(y))

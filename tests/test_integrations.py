@@ -134,11 +134,12 @@ def test_model_files(kind, frame, tmp_path):
         data = (pd.DataFrame(data[0], columns=["u", "v", "w"]), *data[1:])
     model.fit(*data)
     path = wolfpack.models.save_model(model, tmp_path / "model", by="us")
-    other, about = wolfpack.models.load_model(path)
-    assert about == {"by": "us"}
+    other = wolfpack.models.load_model(path)
+    assert other.file_info_ == {"by": "us"}
     assert type(other) is kind
     assert other.get_params() == {**model.get_params(), "engine": None}
     kept = learnt(other)
+    kept.pop("file_info_")
     assert kept.keys() >= {"n_features_in_"} | set(
         wolfpack.files.model_file.PARTS[kind.__name__]
     )
@@ -158,7 +159,7 @@ def test_two_classes_are_one_row_of_a_model_file(tmp_path):
     model = MulticlassSVM(random_state=0).fit(X, [0, 0, 1, 1])
     path = wolfpack.models.save_model(model, tmp_path / "model")
     np.testing.assert_array_equal(
-        wolfpack.models.load_model(path)[0].predict(X), model.predict(X)
+        wolfpack.models.load_model(path).predict(X), model.predict(X)
     )
     with np.load(path) as file:
         arrays = dict(file)
@@ -297,7 +298,7 @@ def test_old_versions_say_what_callbacks_need():
 
 
 def test_verbose_shows_the_gap_between_checks(capsys, monkeypatch):
-    monkeypatch.setattr("wolfpack.estimators._base.SILENT_SECONDS", 0.0)
+    monkeypatch.setattr("wolfpack.estimators._passes.SILENT_SECONDS", 0.0)
     monkeypatch.setattr("wolfpack.run.journal.BEAT_SECONDS", 0.0)
     model, data = make_case(ChainSSVM, verbose=1)
     model.fit(*data)

@@ -29,8 +29,8 @@ def make_model(names=None, **params):
 def test_round_trip(tmp_path, names):
     model, X = make_model(names, sampling="uniform", max_seconds=3000.0)
     path = save_model(model, tmp_path / "model.npz", dataset="made up")
-    other, about = load_model(path)
-    assert about == {"dataset": "made up"}
+    other = load_model(path)
+    assert other.file_info_ == {"dataset": "made up"}
     assert other.get_params() == model.get_params()
     assert other.n_features_in_ == 3
     for name in PARTS["ChainSSVM"]:
@@ -45,7 +45,7 @@ def test_numpy_parameters_stay_numbers(tmp_path):
         alpha=np.float32(0.5), batch_size=np.int64(2), random_state=None
     )
     model.random_state = np.random.RandomState(0)
-    params = load_model(save_model(model, tmp_path / "m"))[0].get_params()
+    params = load_model(save_model(model, tmp_path / "m")).get_params()
     assert params["alpha"] == 0.5
     assert isinstance(params["alpha"], float)
     assert isinstance(params["batch_size"], int)

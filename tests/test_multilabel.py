@@ -136,7 +136,7 @@ def test_sixteen_labels_are_enumerated_and_seventeen_refused():
     every = set_scores(sets_of(16), scores, edges, pairs)
     np.testing.assert_array_equal(labels, sets_of(16)[every.argmax(axis=1)])
     with pytest.raises(ValueError, match=r"2\^17; it takes at most 16. Use pairs="):
-        multilabel_svm(rng.normal(size=(5, 2)), np.eye(5, 17), 0.1)
+        multilabel_svm(rng.normal(size=(5, 2)), np.eye(5, 17), 0.1, pairs="full")
 
 
 def test_the_tree_is_the_best_of_all_trees():
@@ -299,7 +299,7 @@ BAD = {
     "ragged": (X, [[1, 0], [1], [0, 1]], {}, "Y is ragged"),
     "numbers": (X, [[1, 2], [0, 1], [1, 1]], {}, "MultiLabelBinarizer makes such"),
     "text": (X, [["a", "b"]] * 3, {}, "MultiLabelBinarizer makes such a table"),
-    "pairs": (X, Y, {"pairs": "some"}, 'pairs must be "full", "tree" or None'),
+    "pairs": (X, Y, {"pairs": "some"}, 'pairs must be "auto", "full", "tree" or None'),
     "candidates": (X, Y, {"candidates": 3}, 'candidates must be "all" or "observed"'),
     "weights": (X, Y, {"sample_weight": [1.0]}, r"shape \(3,\), one a row of X, not"),
 }

@@ -167,7 +167,7 @@ def test_in_a_search_over_pipelines_and_through_pickle(data):
     ("params", "sentence"),
     [
         ({"alpha": 0}, "alpha must be a finite number > 0, but is 0"),
-        ({"pairs": "all"}, 'pairs must be "full", "tree" or None'),
+        ({"pairs": "all"}, 'pairs must be "auto", "full", "tree" or None'),
         ({"candidates": None}, 'candidates must be "all" or "observed"'),
         ({"step": "exact"}, "step='exact' needs a problem with a block minimiser"),
     ],
@@ -177,10 +177,21 @@ def test_bad_parameters_are_refused(data, params, sentence):
         make(**params).fit(*data)
 
 
+def test_the_default_takes_any_number_of_labels(data):
+    X, Y = data
+    wide = np.hstack([Y] * 4)  # 20 labels
+    for table, n_edges in ((Y, 10), (wide, 19)):  # every two, and a tree
+        model = make(tol=0.1).fit(X, table)
+        assert len(model.edges_) == n_edges
+        assert model.predict(X).shape == table.shape
+    observed = make(tol=0.1, candidates="observed").fit(X, wide)
+    assert len(observed.edges_) > 19  # all that were seen together
+
+
 def test_bad_data_are_refused(data):
     X, Y = data
     with pytest.raises(ValueError, match=r"2\^20; it takes at most 16. Use pairs="):
-        make().fit(X, np.hstack([Y] * 4))
+        make(pairs="full").fit(X, np.hstack([Y] * 4))
     with pytest.raises(ValueError, match="y has one class only"):
         make().fit(X, np.ones(80))
     with pytest.raises(ValueError, match="MulticlassSVM tells 3 classes apart"):

@@ -37,7 +37,8 @@ def predict(
     with plain_errors():
         if output is not None:
             check_target("--output", output, output)
-        estimator, about, chains = _load(model)
+        estimator, chains = _load(model)
+        about = estimator.file_info_
         reader, examples = _read(estimator, about, model, data, read_folds(folds))
         found = estimator.predict(examples.X)
         names = about.get("label_names")
@@ -53,20 +54,20 @@ def predict(
         _tell_score(examples.y, found, estimator.classes_, chains)
 
 
-def _load(path: Path) -> tuple[Any, dict[str, Any], bool]:
-    """Return a saved model, what is known about it, and whether it labels sequences."""
+def _load(path: Path) -> tuple[Any, bool]:
+    """Return a saved model, and whether it labels sequences."""
     from wolfpack.estimators.multiclass import MulticlassSVM
     from wolfpack.estimators.structured import ChainSSVM
     from wolfpack.files.model_file import load_model
 
-    estimator, about = load_model(path)
+    estimator = load_model(path)
     if not isinstance(estimator, ChainSSVM | MulticlassSVM):
         kind = type(estimator).__name__
         raise ValueError(
             f"{path} holds a {kind}, and predict needs a model of labels; in Python: "
             "wolfpack.models.load_model."
         )
-    return estimator, about, isinstance(estimator, ChainSSVM)
+    return estimator, isinstance(estimator, ChainSSVM)
 
 
 def _read(

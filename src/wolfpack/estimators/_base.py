@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import math
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -19,14 +18,12 @@ from wolfpack.engines.serial import Serial
 from wolfpack.engines.threads import Threads
 from wolfpack.estimators._advice import UNFINISHED, advise
 from wolfpack.estimators._callbacks import CallbackSupportMixin
-from wolfpack.kernels.notice import say
+from wolfpack.estimators._passes import Passes
 from wolfpack.problem import Problem
 from wolfpack.result import Event, Result, Status, TraceRow
 from wolfpack.run.interrupt import error_of
 from wolfpack.solve import solve
 from wolfpack.state import State, StateError
-
-SILENT_SECONDS = 2.0  # after which `verbose` says the estimate of the gap
 
 
 class DualEstimator(CallbackSupportMixin, BaseEstimator):
@@ -66,6 +63,8 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         max_iter, rng = self._limit("max_iter"), self._generator()
         averaging, engine = self._flag("averaging"), self._choose_engine()
         start = self._start(problem)
+        if start is None and self.warm_start:
+            self._say_cold()
         self._check_callback()
         done = 0.0 if start is None else self._epochs_in(start, problem)
         context = self._init_callback_context(max_subtasks=math.ceil(max_iter))
@@ -73,7 +72,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         if sample_weight is not None:  # callbacks hand the metadata to scorers
             about["metadata"] = {"sample_weight": sample_weight}
         context.call_on_fit_task_begin(**about)
-        passes = _Passes(about, context, problem, describe, done)
+        passes = Passes(about, context, problem, describe, done)
         try:
             result = solve(
                 problem,
@@ -115,6 +114,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         self.gap_ = result.gap
         self.n_iter_ = max(1, math.ceil(result.epochs))
         self.result_ = result
+        vars(self).pop("file_info_", None)  # what was known of an earlier fit
         if not self.warm_start:
             self.result_ = dataclasses.replace(result, state=None)
 
@@ -153,6 +153,20 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         if start is not None and 0 < problem.ridge < self._ridge:
             return start.drawn_back(problem, problem.ridge / self._ridge)
         return start
+
+    def _say_cold(self) -> None:
+        """Warn where `warm_start` has an earlier fit, but no state of it."""
+        if hasattr(self, "file_info_"):
+            why = "a file of `save_model` holds none"
+        elif hasattr(self, "result_"):
+            why = "the last fit had warm_start=False, which keeps none"
+        else:  # the first fit
+            return
+        warnings.warn(
+            f"warm_start=True has no state to go on from: {why}. This fit starts anew.",
+            UserWarning,
+            stacklevel=5,
+        )
 
     def _check_callback(self) -> None:
         if self.callback is not None and not callable(self.callback):
@@ -235,58 +249,3 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         if start.fingerprint != problem.fingerprint:
             return 0.0
         return start.n_oracle_calls / problem.n_blocks
-
-
-class _Passes:
-    """A callback for `solve` that tells all callbacks of the estimator.
-
-    `callback` sees every event, those of scikit-learn each whole pass.
-    """
-
-    def __init__(self, about, context, problem, describe, done: float) -> None:
-        self.about, self.context, self.problem = about, context, problem
-        self.estimator = about["estimator"]
-        self.describe, self.told = describe, math.floor(done)
-        # A batch that does not divide n ends a little after the last whole pass, which
-        # would be one subtask too many.
-        self.last = self.told + context.max_subtasks
-        self.said = time.perf_counter()
-
-    def __call__(self, event: Event) -> bool:
-        row, estimator = event.row, self.estimator
-        stop = estimator.callback is not None and bool(estimator.callback(event))
-        if estimator.verbose:
-            self._say(event)
-        while self.told < min(math.floor(row.epoch + 1e-9), self.last):
-            self.told += 1
-            task = self.context.subcontext(task_name=f"pass {self.told}")
-            task.call_on_fit_task_begin(**self.about)
-            stop |= task.call_on_fit_task_end(
-                **self.about, reconstruction_attributes=lambda: self._attributes(event)
-            )
-        return bool(stop)
-
-    def _say(self, event: Event) -> None:
-        """Say the gap of a check, and its estimate where checks are far apart."""
-        row, now = event.row, time.perf_counter()
-        estimate = row.gap_estimate / event.scale
-        if event.checked:
-            text = f"{event.relative_gap:.3e} (tol {event.tol:.1e}), objective "
-            text += f"{-row.lower_bound:.8g}"
-        elif now - self.said > SILENT_SECONDS and estimate > 0.0:
-            text = f"about {estimate:.1e} (tol {event.tol:.1e})"
-        else:
-            return
-        self.said = now
-        say(f"pass {row.epoch:g}: gap {text}, {row.wall_seconds:.1f} s")
-
-    def _attributes(self, event: Event) -> dict[str, Any]:
-        """Return what `fit` would have learnt by now, and the certificate so far."""
-        row, shared = event.row, event.state.shared.astype(np.float64)
-        return {
-            **self.describe(self.problem.finish(shared)),
-            "objective_": -row.lower_bound,
-            "dual_objective_": -row.objective,
-            "gap_": row.gap,
-            "n_iter_": self.told,
-        }

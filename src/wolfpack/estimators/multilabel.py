@@ -37,9 +37,10 @@ class MultilabelSVM(ClassifierMixin, DualEstimator):
     ----------
     alpha : float
         Regularisation; C = 1 / (alpha n). Smaller fits closer and takes longer.
-    pairs : "full", "tree" or None
+    pairs : "auto", "full", "tree" or None
         Which pairs of labels have a weight: all of them, those of the tree with the
-        largest mutual information, or none.
+        largest mutual information, or none. "auto": all where they can be searched,
+        with up to 16 labels or `candidates="observed"`, else the tree.
     candidates : "all" or "observed"
         Which sets can be predicted: all, or those that `fit` sees. "observed" is a
         label powerset whose sets share the weights of their labels. With "all",
@@ -100,7 +101,7 @@ class MultilabelSVM(ClassifierMixin, DualEstimator):
         self,
         *,
         alpha: float = 0.01,
-        pairs: Literal["full", "tree"] | None = "full",
+        pairs: Literal["auto", "full", "tree"] | None = "auto",
         candidates: Literal["all", "observed"] = "all",
         fit_intercept: bool = True,
         batch_size: int | Literal["auto"] | None = None,

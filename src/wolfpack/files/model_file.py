@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import wolfpack
+from wolfpack.files import pipeline_file
 from wolfpack.files.npz import (
     FREE_BYTES,
     FileError,
@@ -20,6 +21,7 @@ from wolfpack.files.npz import (
 )
 
 FORMAT, CHAINS_ONLY = "wolfpack model 2", "wolfpack chain model 1"
+OF_WORDS = "wolfpack model 3"  # a pipeline that begins with a vectorizer
 # The arrays of each estimator, and their shapes: a letter is the same number in all of
 # them. K counts classes, C rows of weights, L labels, p features; 2 is 2.
 PARTS: dict[str, dict[str, str]] = {
@@ -30,6 +32,7 @@ PARTS: dict[str, dict[str, str]] = {
         "first_": "K",
         "last_": "K",
         "transitions_": "KK",
+        "losses_": "KK",
     },
     "MulticlassSVM": {"classes_": "K", "coef_": "Cp", "intercept_": "C"},
     "MultilabelSVM": {
@@ -47,7 +50,9 @@ PARTS: dict[str, dict[str, str]] = {
         "alpha_max_": "",
     },
 }
-MAY_MISS = "candidates_"  # None where every set of labels is allowed
+# None where every set of labels is allowed, and where all wrong labels cost 1.
+MAY_MISS = ("candidates_", "losses_")
+LEARNT = {"alpha_": float, "normalize_": bool, "takes_lists_": bool}  # kept as JSON
 NAMES = sorted({name for parts in PARTS.values() for name in parts})
 WORDS = "feature_names_in_"  # where X was a data frame
 
@@ -60,7 +65,8 @@ def save_model(model: Any, path: str | os.PathLike, **about: Any) -> Path:
     """Write a fitted estimator, and what is known `about` it; return the path.
 
     The file holds what `predict` needs, and the parameters but engines, callbacks and
-    random states. It holds neither the trace nor the state of a warm start.
+    random states. It holds neither the trace nor the state of a warm start. A pipeline
+    of a `SequenceVectorizer` and a `ChainSSVM` is saved as a whole.
 
     Examples
     --------
@@ -69,70 +75,91 @@ def save_model(model: Any, path: str | os.PathLike, **about: Any) -> Path:
     >>> model = wolfpack.GroupFusedLasso(alpha=1.0, random_state=0).fit(Y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = wolfpack.models.save_model(model, f"{folder}/model.npz", by="me")
-    ...     other, about = wolfpack.models.load_model(path)
-    >>> about, (other.signal_ == model.signal_).all()
+    ...     other = wolfpack.models.load_model(path)
+    >>> other.file_info_, (other.signal_ == model.signal_).all()
     ({'by': 'me'}, np.True_)
     """
-    kind = type(model).__name__
-    if kind not in PARTS:
-        raise ModelError(f"save_model takes {_or(PARTS)}; given was a {kind}.")
-    missing = [name for name in PARTS[kind] if not hasattr(model, name)]
-    if missing:
-        raise ModelError(
-            f"this {kind} has no {missing[0]}: call fit before save_model."
-        )
-    path = with_npz(path)
-    given = {name: getattr(model, name) for name in PARTS[kind]}
+    of_words = pipeline_file.is_of_words(model)
+    last = model[-1] if of_words else model
+    _check_fitted(last, model)
+    path, kind = with_npz(path), type(last).__name__
+    given = {name: getattr(last, name) for name in PARTS[kind]}
     arrays = {name: np.asarray(one) for name, one in given.items() if one is not None}
-    if hasattr(model, WORDS):
-        arrays[WORDS] = getattr(model, WORDS)
+    if "losses_" in arrays:
+        arrays["losses_"] = arrays["losses_"].astype(np.float64)
+    if hasattr(last, WORDS):
+        arrays[WORDS] = getattr(last, WORDS)
     for name, array in arrays.items():
         if array.dtype == object:  # objects would need a pickle
             arrays[name] = np.array(array.tolist())
-    described = {"estimator": kind, "params": model.get_params(), "about": about}
-    arrays["format"] = np.array(FORMAT)
-    arrays["json"] = np.array(json.dumps(described, default=_plain))
+    also = [name for name in LEARNT if name not in PARTS[kind] and hasattr(last, name)]
+    learnt = {name: getattr(last, name) for name in also}
+    described = {"estimator": kind, "params": _params(last), "about": about}
+    if of_words:
+        described["pipeline"], columns = pipeline_file.to_arrays(model)
+        arrays |= columns
+    arrays["format"] = np.array(OF_WORDS if of_words else FORMAT)
+    arrays["json"] = np.array(json.dumps(described | learnt, default=_plain))
     # A large array of zeros is packed so well that `read_npz` would refuse it.
     small = sum(array.nbytes for array in arrays.values()) < FREE_BYTES // 2
     write_npz(path, arrays, packed=small)
     return path
 
 
-def load_model(path: str | os.PathLike) -> tuple[Any, dict[str, Any]]:
-    """Read what `save_model` wrote; return the model and what is known about it.
+def load_model(path: str | os.PathLike) -> Any:
+    """Read what `save_model` wrote; return the model.
+
+    What is known about it besides, `save_model(model, path, **about)`, is the dict
+    `file_info_` of the model.
 
     Raises
     ------
     ModelError
         When the file is missing, damaged, or something else.
     """
-    arrays = open_npz(path, ("format", "json", WORDS, *NAMES))
-    if read_text(arrays.get("format")) not in (FORMAT, CHAINS_ONLY):
+    names = ("format", "json", WORDS, *NAMES, *pipeline_file.COLUMNS)
+    arrays = open_npz(path, names)
+    given = read_text(arrays.get("format"))
+    if given not in (OF_WORDS, FORMAT, CHAINS_ONLY):
         raise ModelError(
             f"{os.fspath(path)} is no model of this wolfpack; make one with "
             "`wolfpack fit DATASET --save MODEL`."
         )
     try:
-        model, about = _describe(read_text(arrays.get("json")))
-        parts = PARTS[type(model).__name__]
-        if MAY_MISS in parts and MAY_MISS not in arrays:
-            parts = {name: parts[name] for name in parts if name != MAY_MISS}
-            setattr(model, MAY_MISS, None)
-        _check_shapes(arrays, parts)
-        if "classes_" in parts:
-            _check_classes(arrays["classes_"], about.get("label_names"))
-        _check_weights(arrays, parts)
+        described = _read_json(read_text(arrays.get("json")))
+        model = whole = _build(described, arrays)
+        if given == OF_WORDS:
+            told = described.get("pipeline")
+            whole = pipeline_file.from_arrays(told, arrays, model)
     except Exception as error:  # json raises errors of many kinds
-        raise ModelError(
-            f"{os.fspath(path)} is damaged ({one_line(error)})."
-        ) from error
+        raise ModelError(f"{os.fspath(path)} is damaged ({one_line(error)}).") from None
+    whole.file_info_ = model.file_info_ = described["about"]
+    return whole
+
+
+def _build(described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """Return the fitted estimator that a file holds; raise where it is damaged."""
+    model = _make(described)
+    parts = dict(PARTS[type(model).__name__])
+    for name in MAY_MISS:
+        if name in parts and name not in arrays:
+            del parts[name]
+            setattr(model, name, None)
+    _check_shapes(arrays, parts)
+    if "classes_" in parts:
+        _check_classes(arrays["classes_"], described["about"].get("label_names"))
+    _check_weights(arrays, parts)
     for name, shape in parts.items():
         setattr(model, name, arrays[name] if shape else arrays[name].item())
     wide = next(name for name, shape in parts.items() if shape.endswith("p"))
     model.n_features_in_ = arrays[wide].shape[1]
     if WORDS in arrays:
         model.feature_names_in_ = arrays[WORDS].astype(object)
-    return model, about
+    for name in LEARNT.keys() & described.keys():
+        if type(described[name]) is not LEARNT[name]:
+            raise ValueError(f"{name} is {described[name]!r}")
+        setattr(model, name, described[name])
+    return model
 
 
 def open_npz(path: str | os.PathLike, names: tuple[str, ...]) -> dict[str, np.ndarray]:
@@ -142,24 +169,49 @@ def open_npz(path: str | os.PathLike, names: tuple[str, ...]) -> dict[str, np.nd
     except FileNotFoundError:
         raise ModelError(f"there is no file {os.fspath(path)}.") from None
     except FileError as error:
-        raise ModelError(f"{os.fspath(path)} {error}.") from error
+        raise ModelError(f"{os.fspath(path)} {error}.") from None
 
 
-def _describe(text: str) -> tuple[Any, dict[str, Any]]:
+def _check_fitted(last: Any, given: Any) -> None:
+    """Refuse what no file of models can hold; `last` is the end of a pipeline."""
+    kind = type(last).__name__
+    if kind not in PARTS:
+        hint = "" if kind == type(given).__name__ else f" that ends with a {kind}"
+        if hasattr(given, "best_estimator_"):
+            hint = "; save its best_estimator_"
+        raise ModelError(
+            f"save_model takes {_or(PARTS)}, or a pipeline of a SequenceVectorizer and "
+            f"a ChainSSVM; given was a {type(given).__name__}{hint}."
+        )
+    missing = [name for name in PARTS[kind] if not hasattr(last, name)]
+    if missing:
+        raise ModelError(
+            f"this {kind} has no {missing[0]}: call fit before save_model."
+        )
+
+
+def _read_json(text: str) -> dict[str, Any]:
     described = json.loads(text)
     if not isinstance(described, dict):
         raise ValueError("it does not say what it is")
-    kind = described.get("estimator", "ChainSSVM")
-    params, about = described.get("params"), described.get("about")
-    if not isinstance(params, dict) or not isinstance(about, dict):
-        raise ValueError("its parameters are missing")
+    for name in ("params", "about"):
+        if not isinstance(described.get(name), dict):
+            raise ValueError("its parameters are missing")
+    return described
+
+
+def _make(described: dict[str, Any]) -> Any:
+    """Return the estimator with its parameters, not fitted yet."""
+    kind, params = described.get("estimator", "ChainSSVM"), described["params"]
     if not isinstance(kind, str) or kind not in PARTS:
         raise ValueError(f"it holds no {_or(PARTS)}")
     make = getattr(wolfpack, kind)
     unknown = sorted(set(params) - set(make().get_params()))
     if unknown:
         raise ValueError(f"{kind} has no parameter {unknown[0]!r}")
-    return make(**params), about
+    if isinstance(params.get("class_weight"), list):  # as `_params` writes a dict
+        params = {**params, "class_weight": dict(params["class_weight"])}
+    return make(**params)
 
 
 def _or(names: Iterable[str]) -> str:
@@ -230,6 +282,15 @@ def _check_change_points(points: np.ndarray, n: int) -> None:
         raise ValueError(f"change_points_ are not rising whole numbers below {n}")
 
 
+def _params(model: Any) -> dict[str, Any]:
+    """Return the parameters; JSON knows no names of classes but strings."""
+    params = model.get_params()
+    weights = params.get("class_weight")
+    if isinstance(weights, dict):
+        params["class_weight"] = [*map(list, weights.items())]
+    return params
+
+
 def _plain(value: Any) -> Any:
     """Turn a parameter into what JSON knows; engines and random states become None."""
-    return value.item() if isinstance(value, np.generic) else None
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else None

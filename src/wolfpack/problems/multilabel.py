@@ -22,6 +22,7 @@ from wolfpack.kernels.specialise import specialise
 from wolfpack.problem import Problem
 from wolfpack.problems import _multilabel_kernels, _viterbi, chain, multiclass
 from wolfpack.problems.label_sets import (
+    MOST_LABELS,
     Scratch,
     Structure,
     all_pairs,
@@ -56,7 +57,7 @@ def multilabel_svm(
     Y: Any,
     alpha: float,
     *,
-    pairs: Literal["full", "tree"] | None = "full",
+    pairs: Literal["auto", "full", "tree"] | None = "auto",
     candidates: Literal["all", "observed"] = "all",
     sample_weight: Any = None,
     intercept: bool = False,
@@ -72,9 +73,10 @@ def multilabel_svm(
         1 where the example has the label, else 0.
     alpha : float
         The regularisation, lambda in the paper; C = 1 / (alpha n).
-    pairs : "full", "tree" or None
+    pairs : "auto", "full", "tree" or None
         Which pairs of labels have a weight: all of them, those of the tree with the
-        largest mutual information, or none.
+        largest mutual information, or none. "auto": all where they can be searched,
+        with up to 16 labels or `candidates="observed"`, else the tree.
     candidates : "all" or "observed"
         Which sets there are: all, or those of the rows of Y. With "all", pairs="full"
         takes up to 16 labels, because it tries 2^K sets.
@@ -194,6 +196,8 @@ def _choose(
             f'candidates must be "all" or "observed"; given was {candidates!r}.'
         )
     observed = candidates == "observed"
+    if isinstance(pairs, str) and pairs == "auto":
+        pairs = "full" if observed or truth.shape[1] <= MOST_LABELS else "tree"
     sets = np.unique(truth.astype(np.int64), axis=0) if observed else None
     if pairs is None:
         return np.zeros((0, 2), np.int64), sets
@@ -201,7 +205,9 @@ def _choose(
         return spanning_tree(truth, share), sets
     if isinstance(pairs, str) and pairs == "full":
         return all_pairs(truth, seen_only=observed), sets
-    raise ValueError(f'pairs must be "full", "tree" or None; given was {pairs!r}.')
+    raise ValueError(
+        f'pairs must be "auto", "full", "tree" or None; given was {pairs!r}.'
+    )
 
 
 def _constant_loss(truth: np.ndarray, share: np.ndarray) -> float:
