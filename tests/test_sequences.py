@@ -300,11 +300,12 @@ def test_packing_takes_little_more_than_the_dense_input():
     assert chain.layout(packed, 3).features.size < 200
 
 
-def test_the_page_for_people_from_crfsuite_runs(text, monkeypatch):
+def test_the_page_for_people_from_crfsuite_runs(text, monkeypatch, tmp_path):
     import matplotlib.pyplot as plt
     from test_public import python_blocks
 
     X, y = text
+    monkeypatch.chdir(tmp_path)
     names = {
         "X_train": X, "y_train": y, "X_test": X, "X_new": X[:2], "y_new": y[:2],
         "describe": lambda sentence: sentence, "read": lambda path: X,
@@ -312,5 +313,6 @@ def test_the_page_for_people_from_crfsuite_runs(text, monkeypatch):
     for block in python_blocks("docs/sequences.md"):
         exec(compile(block, "sequences.md", "exec"), names)
     assert names["y_pred"] == y
+    assert [len(one) for one in names["margins"]] == [len(one) for one in y]
     assert names["search"].best_score_ > 0.9
     plt.close("all")

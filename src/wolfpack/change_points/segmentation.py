@@ -4,11 +4,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from wolfpack.change_points.number import choose
 from wolfpack.change_points.pruning import add_rows, best_segments, thin
-from wolfpack.checks.inputs import at_least_one
+from wolfpack.checks.inputs import at_least_one, no_rows
 from wolfpack.problems.fused_lasso import constant_prices, dual_norm
 
 NEAR = 2  # rows at most between two steps of a staircase
@@ -35,6 +35,16 @@ def as_columns(X: Any) -> Any:
     if hasattr(X, "to_frame") and hasattr(X, "iloc"):  # a pandas Series has a name
         return X.to_frame(name=X.name if isinstance(X.name, str) else "signal")
     return np.reshape(np.asarray(X), (-1, 1))  # a polars Series reshapes otherwise
+
+
+def read_signal(model: Any, X: Any, reset: bool = False) -> Any:
+    """Return a signal as rows of floats: one to learn from, or one as it was learnt."""
+    if not reset:
+        X = no_rows(X, model.n_features_in_)
+    if reset or model.n_features_in_ == 1:
+        X = as_columns(X)
+    least, types = 2 if reset else 0, [np.float64, np.float32]
+    return validate_data(model, X, reset=reset, dtype=types, ensure_min_samples=least)
 
 
 def segment_means(

@@ -10,7 +10,6 @@ from sklearn.utils.validation import (
     _check_sample_weight,
     check_array,
     check_is_fitted,
-    validate_data,
 )
 
 from wolfpack.change_points.number import enough_candidates
@@ -24,11 +23,12 @@ from wolfpack.change_points.segmentation import (
     largest_alpha,
     price_ratio,
     prune,
+    read_signal,
     segment_means,
     warn_of_stairs,
     weighted_rows,
 )
-from wolfpack.checks.inputs import no_rows, positive
+from wolfpack.checks.inputs import positive
 from wolfpack.engines.active_set import ActiveSet
 from wolfpack.estimators._base import UNFINISHED, DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
@@ -179,7 +179,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         GroupFusedLasso
             Itself.
         """
-        X = self._validate(X, reset=True)
+        X = read_signal(self, X, reset=True)
         rows, weights = weighted_rows(X, sample_weight)
         given, X = X, X[rows]
         number = check_number(self.n_change_points, len(X))
@@ -225,7 +225,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
 
     def _fit_another(self, X: Any, name: str) -> np.ndarray:
         check_is_fitted(self)
-        X = self._validate(no_rows(X, self.n_features_in_), reset=False)
+        X = read_signal(self, X)
         if len(X) < 2:
             return {"signal_": X, "labels_": np.zeros(len(X), np.intp)}[name]
         other: Any = clone(self)
@@ -235,11 +235,6 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StaircaseWarning)  # `fit` has said so
             return getattr(other.fit(X), name)
-
-    def _validate(self, X: Any, reset: bool) -> Any:
-        how: dict[str, Any] = {"dtype": [np.float64, np.float32], "reset": reset}
-        X = as_columns(X) if reset or self.n_features_in_ == 1 else X
-        return validate_data(self, X, ensure_min_samples=2 * reset, **how)
 
     def _choose_alpha(self, X, number: int | str | None, weights) -> float:
         if self.alpha is not None:
