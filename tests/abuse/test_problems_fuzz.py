@@ -67,7 +67,8 @@ def lasso_by_cvxpy(Y, alpha, q):
 def test_group_fused_lasso(q, Y, scale, price, offset, step):
     Y = scale * (Y + offset)
     problem = wolfpack.group_fused_lasso(Y, scale * price, q=q)
-    result = wolfpack.solve(problem, step=step, tol=1e-8, max_epochs=300, rng=0)
+    how = {"step": step, "tol": 1e-8, "max_epochs": 300, "rng": 0}
+    result = wolfpack.solve(problem, accelerate=False, **how)  # so that X belongs to U
     U, X = result.state.blocks.points, result.solution
     p = np.inf if q == 1 else 1 if q == np.inf else 2
     assert (np.linalg.norm(U, ord=p, axis=1) <= scale * price * (1 + 1e-9)).all()

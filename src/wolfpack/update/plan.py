@@ -71,6 +71,7 @@ _COUNTS += ["delays", "max_delay", "stamp"]
 _COUNTS += ["first", "stride", "count", "left"]  # the blocks that it draws from
 _SUMS = ["gap_sum", "gaps_seen", "mean_gap", "promised", "kept"]
 _SUMS += ["falls", "clashes", "damping"]
+_SUMS += ["before"]  # the gap by which the current block was drawn
 _FIELDS = [
     *((name, np.int64) for name in _COUNTS),
     *((name, np.float64) for name in _SUMS),

@@ -27,7 +27,19 @@ def choose(team, plan, task, tally, rng):
     if plan.sampling == CYCLIC:
         return next_in_sweep(team, task, tally)
     take_turn(team, task, tally)
-    return pick(team, plan, tally, rng, tally.first, tally.stride, tally.count)
+    i = pick(team, plan, tally, rng, tally.first, tally.stride, tally.count)
+    look_back(team, plan, tally, i)
+    return i
+
+
+@jit
+def look_back(team, plan, tally, i):
+    """Remember the gap by which block i was drawn: its new one counts by that.
+
+    Read here, it comes while the block is solved; beside the write it is waited for.
+    """
+    if plan.sampling == GAP and plan.reach < 1.0:
+        tally.before = team.gaps[i]
 
 
 @jit

@@ -11,6 +11,7 @@ import numpy as np
 from wolfpack.engines.shared_memory.choice import (
     APART,
     CAP,
+    look_back,
     next_in_sweep,
     pick,
     take_turn,
@@ -126,6 +127,7 @@ def claim(team, plan, task, tally, rng):
         else:
             i = pick(team, plan, tally, rng, first, stride, count)
         if compare_exchange(owners, i, 0, 1):
+            look_back(team, plan, tally, i)
             return i
         relax(spins)
         spins += 1
@@ -230,9 +232,9 @@ def damp(tally, full, fall, clash):
 def see_gap(team, plan, tally, i, gap):
     """Note the gap of block i for the estimate, and for gap sampling."""
     weight = 1.0
-    if plan.sampling == GAP:  # as `pick` draws
+    if plan.sampling == GAP and plan.reach < 1.0:  # as `pick` draws
         mean = tally.mean_gap
-        before = min(max(team.gaps[i], FLOOR * mean), CAP * mean)
+        before = min(max(tally.before, FLOOR * mean), CAP * mean)
         weight = weigh(plan, before, mean, 0.0)
     tally.gap_sum += weight * gap
     tally.gaps_seen += weight
