@@ -69,7 +69,7 @@ def theory(
     tol: Annotated[float | None, typer.Option(help=HELP["goal"])] = None,
     samples: Annotated[int | None, typer.Option(min=2, help=HELP["samples"])] = None,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the speed-up here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:

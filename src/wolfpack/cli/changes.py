@@ -43,7 +43,9 @@ def changes(
         bool | None, typer.Option("--header/--no-header", help=HELP["header"])
     ] = None,
     decimal: Annotated[Decimal | None, typer.Option(help=HELP["decimal"])] = None,
-    max_seconds: Annotated[float | None, typer.Option(help="Most time.")] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="Time limit in seconds.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help=HELP["plot"])] = None,
     save: Annotated[Path | None, typer.Option(help=HELP["save"])] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,

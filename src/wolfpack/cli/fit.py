@@ -25,17 +25,20 @@ HELP = {
     "dataset": "One of `wolfpack datasets`, or a file: .txt or .conll (CoNLL columns), "
     ".csv, .svm, .npz.",
     "alpha": "Regularisation, lambda. Default: 0.01, for sparse sequences 0.001; "
-    "1 for signals.",
-    "tol": "Relative duality gap to stop at. Default: 0.001; signals 0.0001.",
-    "step": "line, open-loop, exact (signals, multiclass) or a number.",
+    "signals 1 (in Python a tenth of alpha_max).",
+    "tol": "Relative duality gap to stop at. Default: 0.001; signals 0.0001 (in Python "
+    "1e-08).",
+    "step": "line, open-loop, exact (signals, multiclass) or a number. Default: line; "
+    "multiclass auto; signals exact.",
     "engine": "What runs it: one thread, threads, threads in step, a Ray cluster.",
     "address": "ray: of a running cluster. Default: start one on this machine.",
     "mode": "threads: how they work together. Default: merge.",
     "workers": "Workers, T. Default: all cores; serial has 1.",
-    "batch": "Blocks an update, tau. Default: what the engine finds best.",
-    "sampling": "Choice of blocks. Default: gap, or what the engine can do; signals "
-    "cyclic.",
-    "avg": "Keep the average too.",
+    "batch": "Blocks per update, tau. Default: what the engine finds best.",
+    "sampling": "Choice of blocks. Default: gap; signals cyclic; uniform where the "
+    "engine knows no other.",
+    "avg": "Keep the average too. Default: not.",
+    "max_epochs": "Maximum number of passes (in Python max_iter, 1000; signals 10000).",
     "accelerate": "An accelerated outer loop. Default: where it is possible.",
     "plot": "Draw convergence (labels) or the signal here.",
     "json": "JSON lines: one a check, and the report.",
@@ -90,9 +93,11 @@ def fit(
         bool | None,
         typer.Option("--accelerate/--no-accelerate", help=HELP["accelerate"]),
     ] = None,
-    max_epochs: Annotated[int, typer.Option(min=1, help="Most passes.")] = 100_000,
-    max_seconds: Annotated[float | None, typer.Option(help="Most time.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
+    max_epochs: Annotated[int, typer.Option(min=1, help=HELP["max_epochs"])] = 100_000,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="Time limit in seconds.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     folds: Annotated[str, typer.Option(help="ocr: train on these, as 0 or 1-9.")] = "",
     save: Annotated[Path | None, typer.Option(help="Keep the model here.")] = None,
     plot: Annotated[Path | None, typer.Option(help=HELP["plot"])] = None,
