@@ -195,7 +195,7 @@ def assert_true(name, result):
     assert result.objective >= below - noise
     for row in result.trace:
         assert row.lower_bound <= above + noise
-        assert row.gap >= 0
+        assert row.objective >= below - noise
     u, linear = image(problem, result.state)
     objective = 0.5 * problem.ridge * np.square(u).sum() + case.at_zero + linear
     assert abs(result.objective - objective) <= noise

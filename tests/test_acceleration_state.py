@@ -12,6 +12,7 @@ from test_state import put, spoil
 
 import wolfpack
 from wolfpack import Serial, State, StateError, Sync, Threads, solve
+from wolfpack.update.outer import OUTER
 
 NAMES = ["chain", "by hand"]
 ENGINES = {"serial": Serial(), "sync": Sync(2)}
@@ -196,20 +197,27 @@ def saved(tmp_path_factory):
     return problem, result.save(tmp_path_factory.mktemp("state") / "good")
 
 
-FIELDS = ("reach", "inner", "bias", "steps", "calls", "rebuilt")
-
-
 def number(name, value):
-    return {"outer_numbers": put(value, FIELDS.index(name))}
+    return {"outer_numbers": put(value, OUTER.names.index(name))}
 
 
 SPOILS = {
-    **{f"reach {x}": number("reach", x) for x in (0, -0.5, 2, np.nan, np.inf)},
-    **{f"inner {x}": number("inner", x) for x in (-1, np.nan)},
+    **{
+        f"{name} {x}": number(name, x)
+        for name in ("reach", "most")
+        for x in (0, -0.5, 2, 1e-300, 9e-5, np.nan, np.inf)
+    },
+    **{
+        f"{name} {x}": number(name, x)
+        for name in ("inner", "largest", "least")
+        for x in (-1, np.nan)
+    },
+    **{f"first {x}": number("first", x) for x in (-np.inf, np.nan)},
     **{f"bias {x}": number("bias", x) for x in (0, 0.9, np.nan, np.inf)},
     **{
         f"{name} {x}": number(name, x)
-        for name in ("steps", "calls", "rebuilt")
+        for name in OUTER.names
+        if OUTER[name].kind == "i"
         for x in (-1, 10**9, np.nan, np.inf)
     },
     "a number less": {"outer_numbers": lambda a: a[:-1]},

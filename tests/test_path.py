@@ -8,7 +8,7 @@ from sklearn.svm import LinearSVC
 
 import wolfpack
 from wolfpack import alpha_path
-from wolfpack.state import _image
+from wolfpack.checks.image import image
 
 ALPHAS = [0.01, 1.0, 0.1]
 
@@ -74,7 +74,7 @@ def test_each_state_of_a_path_has_the_v_of_its_own_x(engine):
     for alpha, one in zip(ALPHAS, alpha_path(model, Y, None, ALPHAS), strict=True):
         state, problem = one.result_.state, wolfpack.group_fused_lasso(Y, alpha)
         assert state.fingerprint == problem.fingerprint
-        exact, _ = _image(problem, state.blocks)
+        exact, _ = image(problem, state.blocks)
         np.testing.assert_allclose(state.shared, exact, rtol=0, atol=1e-12)
         largest = np.linalg.norm(state.blocks.points, axis=1).max()
         assert 0.99 * alpha <= largest <= (1 + 1e-12) * alpha

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from wolfpack.checks.image import image, overflow, settle
 from wolfpack.checks.point import count_blocks, describe_blocks, point_fault
 from wolfpack.files import state_file as _state_file
 from wolfpack.files.npz import (
@@ -27,15 +28,11 @@ from wolfpack.files.npz import (
     write_npz,
 )
 from wolfpack.files.state_file import store_of
-from wolfpack.kernels.memory import copy, widen
+from wolfpack.kernels.memory import copy
 from wolfpack.problem import Problem
 from wolfpack.update import sampling
 from wolfpack.update.outer import Outer
 from wolfpack.update.plan import make_progress
-
-# A v that differs from v0 + A x by more than this, relative to their size, does not
-# come from rounding.
-MOST_DRIFT = 0.01
 
 
 class StateError(ValueError):
@@ -77,6 +74,7 @@ class State:
     progress: Any  # a record, see `update.plan.PROGRESS`
     outer: Outer | None = None  # where the run is accelerated
     from_file: bool = field(default=False, repr=False)  # then it may hold anything
+    is_intact: bool = field(default=True, repr=False)  # as `save` wrote it
 
     @property
     def n_updates(self) -> int:
@@ -116,9 +114,8 @@ class State:
             rng=rng,
             progress=make_progress(),
         )
-        exact, linear = _image(problem, blocks)
-        if not cold:
-            _refuse_overflow(problem, exact)
+        exact, linear = image(problem, blocks)
+        _refuse("" if cold else overflow(problem, exact))
         state.shared[...] = exact
         first = math.inf
         if options.accelerate:
@@ -152,9 +149,7 @@ class State:
             packed = store.append(packed, problem.start, problem.offsets)
         blocks = store.unpack(packed, problem.offsets, options.batch_size)
         same = start.fingerprint == problem.fingerprint
-        wrong = point_fault(problem, blocks, start.from_file, same)
-        if wrong:
-            raise StateError(wrong)
+        _refuse(point_fault(problem, blocks, start.from_file, same))
         if start.fingerprint != problem.fingerprint:
             return cls.begin(problem, options, rng, blocks)
         sampler = sampling.create(problem.n_blocks, options.sampling)
@@ -178,12 +173,13 @@ class State:
             progress=start.progress.copy(),
             outer=outer.copy() if options.accelerate and outer is not None else None,
         )
-        if start.from_file:
-            state._settle(problem)
+        if options.accelerate != (outer is not None):
+            state.shared[...], _ = image(problem, blocks)
+        if not start.is_intact:
+            _refuse(settle(problem, state))
         if options.accelerate and outer is None:
             state.outer = Outer.begin(state.shared, options.is_coarse)
-        elif outer is not None and not options.accelerate:  # its v is not v0 + A x
-            state.shared[...], _ = _image(problem, blocks)
+        elif outer is not None and not options.accelerate:
             state.forget_gaps()
         return state
 
@@ -199,26 +195,6 @@ class State:
         start = problem.start[: size if offsets is None else offsets[-1]]
         packed = store.draw_back(store.pack(self.blocks), start, offsets, ratio)
         return replace(self, blocks=store.unpack(packed, offsets, 1))
-
-    def _settle(self, problem: Problem) -> None:
-        """Rebuild v where it does not fit x.
-
-        A wrong v would not spoil a certificate, but mislead the next steps.
-        """
-        exact, norm = _image(problem, self.blocks)[0], np.linalg.norm
-        _refuse_overflow(problem, exact)
-        with np.errstate(over="ignore", invalid="ignore"):
-            size = norm(exact) + norm(problem.shared)
-            if self.outer is not None:
-                s, z = self.outer.reach, self.outer.anchor
-                exact = s * exact + (1.0 - s) * z
-                size += norm(z)
-            if not norm(exact - self.shared) <= MOST_DRIFT * size:
-                self.shared[...] = exact
-            mean = self.averaged()
-        evaluate = problem.kernels().evaluate
-        if mean is not None and not np.isfinite(evaluate(problem.data, mean)):
-            raise StateError("the average of start is too large for its objective.")
 
     def forget_gaps(self) -> None:
         """Begin the running estimate of the gap anew."""
@@ -279,14 +255,6 @@ def _average(shared: np.ndarray, averaging: bool) -> np.ndarray:
     return np.zeros(shared.shape if averaging else (0, *shared.shape[1:]))
 
 
-def _image(problem: Problem, blocks: Any) -> tuple[np.ndarray, float]:
-    """Return v0 + A x, in double precision, and <c, x>."""
-    exact, n = widen(problem.shared), problem.n_blocks
-    linear = problem.kernels().rebuild(problem.data, blocks, 0, n, exact)
-    return exact, float(linear)
-
-
-def _refuse_overflow(problem: Problem, exact: np.ndarray) -> None:
-    with np.errstate(over="ignore"):
-        if not np.isfinite(exact.astype(problem.shared.dtype)).all():
-            raise StateError("v = v0 + A x of start holds NaN or infinity.")
+def _refuse(wrong: str) -> None:
+    if wrong:
+        raise StateError(wrong)

@@ -5,6 +5,7 @@ from a file are checked against the others first. `State.resume` checks what nee
 problem: whether each atom exists, and which v belongs to x.
 """
 
+import hashlib
 import math
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from wolfpack.files import random_state
 from wolfpack.files.npz import read_text
 from wolfpack.update import atoms, sampling, vectors
-from wolfpack.update.outer import OUTER, Outer
+from wolfpack.update.outer import LEAST, OUTER, Outer
 from wolfpack.update.plan import make_progress
 
 FORMAT = "wolfpack state 1"
@@ -29,6 +30,7 @@ NAMES = (
     *(f"sampler_{name}" for name in sampling.Sampler._fields),
     *(f"block_{name}" for names in _BLOCKS.values() for name in names),
     *("outer_anchor", "outer_last", "outer_numbers"),
+    "seal",
 )
 
 
@@ -56,7 +58,18 @@ def to_arrays(state: Any) -> dict[str, Any]:
         numbers = state.outer.numbers
         arrays["outer_anchor"], arrays["outer_last"] = state.outer[:2]
         arrays["outer_numbers"] = np.array([float(one) for one in numbers.item()])
+    arrays["seal"] = _seal(arrays)
     return arrays
+
+
+def _seal(arrays: dict[str, Any]) -> np.ndarray:
+    """Return a hash of all other arrays, which tells a file that was changed."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in (name for name in NAMES[:-1] if name in arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return np.frombuffer(digest.digest(), np.uint8)
 
 
 def from_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -88,6 +101,7 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         "rng": random_state.unpack_rng(read_text(read["rng"])),
         "progress": progress,
         "outer": outer,
+        "is_intact": np.array_equal(arrays.get("seal", ()), _seal(arrays)),
     }
 
 
@@ -137,12 +151,13 @@ def _read_outer(read: "_Arrays", progress: Any) -> Outer:
     if (numbers.dtype, numbers.shape) != (np.float64, (len(names),)):
         raise ValueError("its outer loop does not have the numbers that it needs")
     named = dict(zip(names, numbers, strict=True))
-    inner = named["inner"]  # infinite before the first outer step
     counts = [named[name] for name in names if OUTER[name].kind == "i"]
-    is_sound = 0.0 < named["reach"] <= 1.0 <= named["bias"] < MOST and inner >= 0.0
-    is_sound &= named["largest"] >= 0.0 and named["least"] >= 0.0
-    is_sound &= 0.0 < named["most"] <= 1.0 and not math.isnan(named["first"])
-    if not (is_sound and min(counts) >= 0 and max(counts) <= progress.calls):
+    is_sound = all(0.0 <= count <= progress.calls for count in counts)
+    # `inner` is infinite before the first outer step.
+    is_sound &= all(named[name] >= 0.0 for name in ("inner", "largest", "least"))
+    is_sound &= all(LEAST <= named[name] <= 1.0 for name in ("reach", "most"))
+    is_sound &= 1.0 <= named["bias"] < MOST and named["first"] > -math.inf
+    if not is_sound:
         raise ValueError("the numbers of its outer loop cannot be true")
     for name, number in named.items():
         record[name] = number

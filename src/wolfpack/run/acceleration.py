@@ -22,7 +22,7 @@ import numpy as np
 
 from wolfpack.engines.base import Engine
 from wolfpack.problem import Problem
-from wolfpack.update.outer import Outer
+from wolfpack.update.outer import LEAST, Outer
 from wolfpack.update.plan import Plan
 from wolfpack.update.sampling import AWAKE
 
@@ -33,7 +33,7 @@ GAIN, MOST_CHANGE = 0.25, 1.5  # of s in one outer step
 # without an outer step, unless by less than LEAST_CHANGE.
 PATIENCE, LEAST_CHANGE = 5.0, 0.05
 LEAST_INNER = 1e-3  # times the second part: a first part below this counts as this
-LEAST, MOST = 1e-4, 0.9  # values of s
+MOST = 0.9  # value of s, except in plain steps
 # Blocks a thread for "auto", where exact steps see slopes only: the estimate from fewer
 # is poor, and such a run takes milliseconds.
 FEWEST = 250

@@ -6,8 +6,8 @@ whether or not v fits x. The pass gives all block gaps too, and u follows from v
     gap = sum of the block gaps at v + c/2 |u - v|^2
 
 so most checks look at no stored atom; their gap is as exact as v is, about 1e-6 of f in
-single precision. Where the goal seems reached, or the run ends, u = v0 + A x and <c, x>
-are computed from the atoms.
+single precision. Where the goal seems reached, v is long, or the run ends, u = v0 + A x
+and <c, x> are computed from the atoms.
 """
 
 import functools
@@ -22,8 +22,10 @@ from wolfpack.kernels.memory import copy, widen
 from wolfpack.run.certificate import Certificate, Certifier
 from wolfpack.run.faults import refuse_endless, refuse_negative
 from wolfpack.state import State
+from wolfpack.update.outer import Products
 
-# v is computed anew from x after this many passes, because rounding gathers in it.
+# v is computed anew from x after this many passes, because rounding gathers in it, or
+# at once where v is long.
 REBUILD_PASSES = 25
 NEAR = 1.01  # a gap of at most NEAR times the goal is computed from the atoms
 # After Ctrl-C the last certificate is made if it takes no longer than this; otherwise
@@ -58,6 +60,7 @@ class PairCertifier(Certifier):
         gap, drift = float(gaps.sum()) + 0.5 * c * found.apart, 0.0
         value = lower + max(gap, 0.0)  # < 0 by rounding
         is_old = calls - outer.numbers.rebuilt >= REBUILD_PASSES * n
+        is_old |= self._is_rough(found, outer.reach, state.shared.dtype)
         self.is_exact = is_last or is_old or not gap > NEAR * self.goal
         if self.is_exact:
             image, linear = self.rebuild(state)
@@ -76,6 +79,15 @@ class PairCertifier(Certifier):
         if self.seconds > PATIENCE_SECONDS and best is state.shared:
             best = self._keep(best)
         return Certificate(value, gap, drift, state.shared, best, False, gaps)
+
+    def _is_rough(self, found: Products, reach: float, dtype: np.dtype) -> bool:
+        """Return whether u, as it follows from v and z, is too rough to tell f(x).
+
+        An error of v is 1/s times as large in u.
+        """
+        root = math.sqrt(np.finfo(dtype).eps)
+        most = self.problem.scale / (root * self.problem.ridge)
+        return not (found.vv + found.uu) / reach <= most
 
     def precise(self, shared: np.ndarray) -> np.ndarray:
         """Return v for exact scores: as it is where `score` adds in double precision.

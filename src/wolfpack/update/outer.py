@@ -27,6 +27,7 @@ from wolfpack.kernels.simd import fill, load_double, minus, multiply_add, total
 from wolfpack.kernels.specialise import library
 
 FIRST_REACH, COARSE_REACH = 0.2, 0.35
+LEAST = 1e-4  # value of s
 LONG = 2**16  # an array has at least this many numbers for each thread that helps
 LANES = 8  # numbers that are summed side by side
 
