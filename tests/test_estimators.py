@@ -214,7 +214,7 @@ def test_limits_warn_with_gap_tol_and_advice(data, params, limit):
         model = fitted(*data, tol=1e-9, **params)
     (warning,) = caught
     text = str(warning.message)
-    assert f"the gap is {model.gap_:.3g} after" in text
+    assert f"the relative gap is {model.relative_gap_:.3g} after" in text
     assert "above tol = 1e-09" in text
     assert f"Raise {limit} or tol" in text
     assert warning.filename == __file__

@@ -303,8 +303,8 @@ def test_verbose_shows_the_gap_between_checks(capsys, monkeypatch):
     model, data = make_case(ChainSSVM, verbose=1)
     model.fit(*data)
     lines = capsys.readouterr().err.splitlines()
-    assert any(": gap about " in line for line in lines)
-    assert f": gap {model.result_.relative_gap:.3e} " in lines[-1]
+    assert any(": relative gap about " in line for line in lines)
+    assert f": relative gap {model.relative_gap_:.3e} " in lines[-1]
 
 
 def test_verbose_needs_no_logging(capsys):
@@ -314,6 +314,8 @@ def test_verbose_needs_no_logging(capsys):
     model.fit(*data)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(model.trace_)
-    assert lines[-1].startswith(f"pass {model.n_iter_}: gap {model.gap_:.3e} (tol")
+    assert lines[-1].startswith(
+        f"pass {model.n_iter_}: relative gap {model.relative_gap_:.3e} (tol"
+    )
     model.set_params(verbose=0).fit(*data)
     assert capsys.readouterr().err == ""

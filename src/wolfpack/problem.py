@@ -125,7 +125,7 @@ class Problem:
         `solve`), if there is a `value`. Lower bounds depend on it, so `check` holds it
         against `slope`, `value` and `score`, to seven digits. 0: g is another function.
     scale : float
-        What `tol` is relative to: about the size of the optimal value.
+        What `tol`, the relative gap, is relative to: about the optimal value.
     constants : function (problem) -> theory.Constants or None, optional
         The exact B and mu of the paper; None where this problem has none in closed
         form. `theory.measure_constants` samples them where they are not given.

@@ -54,7 +54,12 @@ class Status(enum.Enum):
 
 
 class TraceRow(NamedTuple):
-    """One check: where the run was and what its certificate said."""
+    """One check: where the run was and what its certificate said.
+
+    `relative_gap` is the gap over the `scale` of the problem, the number that `tol` is
+    compared with. `gap_over_primal` is the gap over the absolute primal value: of minus
+    the lower bound for problems with a ridge, which are duals, else of f(x).
+    """
 
     epoch: float
     n_updates: int
@@ -69,6 +74,8 @@ class TraceRow(NamedTuple):
     simulated_seconds: float | None = None  # None unless workers are simulated
     reach: float = 1.0  # how far v follows a step; 1 unless accelerated
     n_outer: int = 0  # outer steps so far
+    relative_gap: float = math.nan
+    gap_over_primal: float | None = None  # None where the primal value is 0
 
 
 COUNTS = ("n_updates", "n_oracle_calls", "n_outer")  # the whole numbers of a row
@@ -120,6 +127,8 @@ class Result:
         The certificate: f(x) is within it of the minimum. From a full pass.
     relative_gap : float
         The gap over the problem's `scale`: what `tol` is compared with.
+    gap_over_primal : float or None
+        The gap over the absolute primal value, None where that is 0.
     lower_bound : float
         objective - gap, a bound on the minimum.
     gap_estimate : float
@@ -196,6 +205,11 @@ class Result:
     signal: int | None = None
 
     @property
+    def gap_over_primal(self) -> float | None:
+        """The gap over the absolute primal value; None where that is 0."""
+        return self.trace[-1].gap_over_primal
+
+    @property
     def converged(self) -> bool:
         """Whether the gap fell to tol."""
         return self.status is Status.CONVERGED
@@ -248,6 +262,11 @@ def _to_row(numbers: list[float]) -> TraceRow:
     """Return a row from floats, in which a count is a float and None is NaN."""
     named: dict[str, Any] = dict(zip(TraceRow._fields, numbers, strict=True))
     named |= {name: int(named[name]) for name in COUNTS}
-    if math.isnan(named["simulated_seconds"]):
-        named["simulated_seconds"] = None
+    for name in ("simulated_seconds", "gap_over_primal"):
+        named[name] = None if math.isnan(named[name]) else named[name]
     return TraceRow(**named)
+
+
+def in_words(ratio: float | None) -> str:
+    """Return `gap_over_primal` as it is printed."""
+    return f"gap / |primal| {'-' if ratio is None else f'{ratio:.1e}'}"

@@ -80,7 +80,7 @@ def solve(
         `Delayed`. f(x) may then rise between two checks; the certificate is as
         rigorous. Costs two more v in memory.
     tol : float
-        Stop when gap <= tol * problem.scale.
+        Stop at this `relative_gap`: the duality gap over `problem.scale`.
     max_epochs : float
         Stop after this many passes, n oracle calls each, those of `start` included.
     max_seconds : float, optional

@@ -16,6 +16,7 @@ from wolfpack.cli.console import Watcher, fail, leave, plain_errors
 from wolfpack.cli.options import Decimal, check_target, check_targets
 from wolfpack.files.replace import replacing, save_picture
 from wolfpack.files.table import Table, read_table
+from wolfpack.result import in_words
 from wolfpack.run.interrupt import Interrupt
 
 SHOWN = 4  # columns whose means are printed
@@ -130,6 +131,8 @@ class Found:
             "primal": model.objective_,
             "dual": model.dual_objective_,
             "gap": model.gap_,
+            "relative_gap": model.relative_gap_,
+            "gap_over_primal": model.result_.gap_over_primal,
             "notes": self.notes,
         }
         if table.index is not None:
@@ -190,7 +193,8 @@ def _show(path: Path, found: Found, report: dict[str, Any]) -> None:
     lines = [
         f"{report['status']}: {report['reason']}",
         f"The best objective of the lasso lies between {report['dual']:.8g} and "
-        f"{report['primal']:.8g} (gap {report['gap']:.1e}).",
+        f"{report['primal']:.8g} (gap {report['gap']:.1e}, relative "
+        f"{report['relative_gap']:.1e}, {in_words(report['gap_over_primal'])}).",
         *(f"Note: {note}" for note in report["notes"]),
     ]
     names = {"saved": "Saved", "plot": "Picture"}

@@ -16,6 +16,7 @@ from wolfpack.files.numbers import read_arrays, split
 from wolfpack.files.replace import replacing, save_picture
 from wolfpack.problem import Problem
 from wolfpack.problems.chain import chain_ssvm
+from wolfpack.result import in_words
 
 CHAINS, SIGNALS = ("dates", "ocr", "conll2000"), ("piecewise", "acgh")
 
@@ -140,7 +141,7 @@ class Job(ABC):
             except KeyboardInterrupt:
                 if not hasattr(model, "status_"):  # nothing is learnt yet
                     raise
-        row = to_dict(model.trace_[-1]) | {"relative_gap": model.result_.relative_gap}
+        row = to_dict(model.trace_[-1])
         status = {"status": model.status_.name, "reason": model.status_.value}
         team = describe_team(engine, model.result_)
         return {**status, **row, **team, "peak_memory_mb": peak_memory_mb()}
@@ -221,7 +222,8 @@ class Job(ABC):
             f"{report['status']}: {report['reason']}\n"
             f"The best objective lies between {report['dual']:.8f} and "
             f"{report['primal']:.8f} (gap {report['gap']:.2e}, relative "
-            f"{report['relative_gap']:.1e}), certified after "
+            f"{report['relative_gap']:.1e}, {in_words(report['gap_over_primal'])}), "
+            "certified after "
             f"{report['epoch']:.0f} passes{_outer_steps(report)} and "
             f"{report['wall_seconds']:.1f} s." + self._team(report)
         )

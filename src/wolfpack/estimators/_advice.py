@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from wolfpack.result import Result, Status
+from wolfpack.result import Result, Status, in_words
 
 FAILED = (Status.DIVERGED, Status.ABANDONED)
 UNFINISHED = (Status.EPOCH_LIMIT, Status.TIME_LIMIT, Status.STALLED, *FAILED)
@@ -17,7 +17,10 @@ MANY = 2**27  # numbers that are not looked through
 def advise(result: Result, tol: float, X: Any, y: Any) -> str:
     """Return what to say about a fit to X that did not reach its goal."""
     passes = f"{result.epochs:g} pass{'' if result.epochs == 1 else 'es'}"
-    reached = f"the gap is {result.relative_gap:.3g} after {passes}"
+    reached = (
+        f"the relative gap is {result.relative_gap:.3g} after {passes} (gap "
+        f"{result.gap:.3g}, {in_words(result.gap_over_primal)})"
+    )
     cause = "" if y is None else _uneven(X)
     if result.status is Status.STALLED:
         return (

@@ -111,7 +111,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
             setattr(self, name, value)
         self.objective_ = -result.lower_bound
         self.dual_objective_ = -result.objective
-        self.gap_ = result.gap
+        self.gap_, self.relative_gap_ = result.gap, result.relative_gap
         self.n_iter_ = max(1, math.ceil(result.epochs))
         self.result_ = result
         vars(self).pop("file_info_", None)  # what was known of an earlier fit

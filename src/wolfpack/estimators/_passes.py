@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from wolfpack.kernels.notice import say
-from wolfpack.result import Event
+from wolfpack.result import Event, in_words
 
 SILENT_SECONDS = 2.0  # after which `verbose` says the estimate of the gap
 
@@ -46,14 +46,14 @@ class Passes:
         row, now = event.row, time.perf_counter()
         estimate = row.gap_estimate / event.scale
         if event.checked:
-            text = f"{event.relative_gap:.3e} (tol {event.tol:.1e}), objective "
-            text += f"{-row.lower_bound:.8g}"
+            text = f"{row.relative_gap:.3e} (tol {event.tol:.1e}), "
+            text += f"{in_words(row.gap_over_primal)}, objective {-row.lower_bound:.8g}"
         elif now - self.said > SILENT_SECONDS and estimate > 0.0:
             text = f"about {estimate:.1e} (tol {event.tol:.1e})"
         else:
             return
         self.said = now
-        say(f"pass {row.epoch:g}: gap {text}, {row.wall_seconds:.1f} s")
+        say(f"pass {row.epoch:g}: relative gap {text}, {row.wall_seconds:.1f} s")
 
     def _attributes(self, event: Event) -> dict[str, Any]:
         """Return what `fit` would have learnt by now, and the certificate so far."""
@@ -63,5 +63,6 @@ class Passes:
             "objective_": -row.lower_bound,
             "dual_objective_": -row.objective,
             "gap_": row.gap,
+            "relative_gap_": row.relative_gap,
             "n_iter_": self.told,
         }

@@ -60,8 +60,9 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
     coef_ : ndarray (K, n_features)
         Of two classes the difference of their weights: (1, n_features).
     intercept_ : ndarray of K, or of 1 for two classes
-    objective_, dual_objective_, gap_ : float
-        The certificate: the optimum lies between the first two.
+    objective_, dual_objective_, gap_, relative_gap_ : float
+        The certificate: the optimum lies between the first two. `tol` is compared
+        with the last.
     n_iter_, status_, trace_, result_, n_features_in_
         As in `ChainSSVM`.
 

@@ -51,9 +51,8 @@ class MultilabelSVM(ClassifierMixin, DualEstimator):
     batch_size, step, sampling, averaging, accelerate, max_iter, max_seconds
         As in `ChainSSVM`, with examples in place of sequences.
     tol : float
-        Stop at this duality gap, relative to the hinge loss of the best constant
-        answer: the sum over labels of 2 min(p, 1 - p), where p is the share of
-        examples with the label.
+        Stop at this duality gap, relative to the loss of the best constant answer,
+        which is the sum over labels of 2 min(p, 1 - p) for shares p of the examples.
     warm_start, n_jobs, engine, random_state, callback, verbose
         As in `ChainSSVM`.
 
@@ -70,8 +69,9 @@ class MultilabelSVM(ClassifierMixin, DualEstimator):
         Their weights: what a set gains that has both.
     candidates_ : ndarray (C, K) or None
         The sets that can be predicted, if these are not all.
-    objective_, dual_objective_, gap_ : float
-        The certificate: the optimum lies between the first two.
+    objective_, dual_objective_, gap_, relative_gap_ : float
+        The certificate: the optimum lies between the first two. `tol` is compared
+        with the last.
     n_iter_, status_, trace_, result_, n_features_in_
         As in `ChainSSVM`.
 

@@ -80,9 +80,9 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
     step : "exact", "line", "open-loop" or float
         How far they move; "exact" needs q in {1, 2, inf}.
     tol : float
-        Stop at this duality gap. It is relative to the smaller objective of two trivial
-        answers: the noisy signal itself, and its mean. Engines that visit all rows may
-        need a larger one.
+        Stop at this duality gap, relative to the smaller of the objectives of X itself
+        and of its mean; the optimum may be some times smaller. Engines that visit all
+        rows may need a larger one.
     random_state, callback, verbose
         As in `ChainSSVM`.
 
@@ -102,8 +102,9 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         How many there are.
     alpha_, alpha_max_ : float
         The alpha used, and the smallest that gives a constant signal.
-    objective_, dual_objective_, gap_ : float
-        The certificate of the lasso: the optimum lies between the first two.
+    objective_, dual_objective_, gap_, relative_gap_ : float
+        The certificate of the lasso: the optimum lies between the first two. `tol` is
+        compared with the last.
     n_iter_, status_, trace_, result_, n_features_in_
         As in `ChainSSVM`.
 

@@ -61,8 +61,9 @@ class ChainSSVM(ChainLabelling, DualEstimator):
         `wolfpack.solve`. "auto": where step="line" or "exact", without averaging, and
         not with `Delayed`.
     tol : float
-        Stop at this duality gap, relative to the objective at w = 0: the mean of the
-        largest losses (which is 1 with normalize=True and the Hamming loss).
+        Stop at this duality gap, relative to the objective at w = 0, the mean of the
+        largest losses: 1 with normalize=True, without it the mean length of sequences,
+        of which the optimum may be a tenth.
     max_iter : int
         The most passes over the data.
     max_seconds : float, optional
@@ -95,8 +96,9 @@ class ChainSSVM(ChainLabelling, DualEstimator):
         Weights of any position, of the first and of the last one.
     transitions_ : ndarray (K, K)
         From one label (row) to the next (column).
-    objective_, dual_objective_, gap_ : float
-        The certificate: the optimum lies between the first two.
+    objective_, dual_objective_, gap_, relative_gap_ : float
+        The certificate: the optimum lies between the first two. `tol` is compared
+        with the last.
     n_iter_ : int
         Passes made.
     status_ : Status
@@ -115,7 +117,7 @@ class ChainSSVM(ChainLabelling, DualEstimator):
     --------
     >>> import wolfpack
     >>> train, test = wolfpack.load_dates(n_train=200, n_test=50)
-    >>> model = wolfpack.ChainSSVM(alpha=0.01, tol=0.01, random_state=0)
+    >>> model = wolfpack.ChainSSVM(alpha=0.01, random_state=0)
     >>> model.fit(train.X, train.y).score(test.X, test.y) > 0.8
     True
     """

@@ -12,7 +12,7 @@ from wolfpack.result import Event, Result, Status, TraceRow
 from wolfpack.run import rest
 from wolfpack.run.certificate import Certificate
 from wolfpack.run.schedule import BEAT_SECONDS
-from wolfpack.update.outer import Outer
+from wolfpack.state import State
 from wolfpack.update.sampling import AWAKE, GAP
 
 if TYPE_CHECKING:
@@ -128,12 +128,18 @@ class Journal:
             self._best_v, self._averaged = exact, False
         self.trace.append(self._row(objective, gap, self.trace[-1].drift))
 
-    def bound_by(self, start: Outer | None) -> None:
-        """Let f at the start replace that of the last row, where it is smaller."""
-        row, first = self.trace[-1], float(start.numbers.first) if start else math.inf
+    def bound_by_start(self) -> bool:
+        """Let f at the start count where f(x) is above it; return whether it does."""
+        run, row = self.run, self.trace[-1]
+        if not rest.has_run_away(run, row.objective):
+            return False
+        start = State.begin(run.problem, run.options, run.state.rng).outer
+        first = float(start.numbers.first) if start else math.inf
         if first < row.objective:
             gap = max(first - row.lower_bound, 0.0)  # < 0 by rounding
-            self.trace[-1] = row._replace(objective=first, gap=gap)
+            found = self._measure(first, gap, row.lower_bound)
+            self.trace[-1] = row._replace(**found)
+        return first < row.objective
 
     def _row(self, objective: float, gap: float, drift: float) -> TraceRow:
         run = self.run
@@ -142,16 +148,27 @@ class Journal:
             epoch=run.schedule.epoch(calls),
             n_updates=run.state.n_updates,
             n_oracle_calls=calls,
-            objective=float(objective),
-            gap=float(gap),
             gap_estimate=float(self._estimate),
-            lower_bound=float(objective - gap),
             drift=drift,
             seconds=run.seconds,
             wall_seconds=time.perf_counter() - run.began,
             simulated_seconds=run.session.clock,
+            **self._measure(objective, gap, objective - gap),
             **self._outer(),
         )
+
+    def _measure(self, objective: float, gap: float, lower: float) -> dict[str, Any]:
+        """Return the certificate of a row, and its gap in two other units."""
+        problem = self.run.problem
+        size = abs(lower if problem.ridge > 0.0 else objective)
+        is_known = 0.0 < size < math.inf and math.isfinite(gap)
+        return {
+            "objective": float(objective),
+            "gap": float(gap),
+            "lower_bound": float(lower),
+            "relative_gap": float(gap) / problem.scale,
+            "gap_over_primal": float(gap) / size if is_known else None,
+        }
 
     def _outer(self) -> dict[str, Any]:
         outer = self.run.state.outer
@@ -189,7 +206,7 @@ class Journal:
             solution=self._solution(),
             objective=row.objective,
             gap=row.gap,
-            relative_gap=row.gap / run.problem.scale,
+            relative_gap=row.relative_gap,
             lower_bound=row.lower_bound,
             gap_estimate=row.gap_estimate,
             status=status,

@@ -111,6 +111,8 @@ class Run:
             marks = self.state.outer is None or self.state.n_oracle_calls > 0
             if self._is_due() and self._check(lambda: self.is_interrupted, marks):
                 status = stopping.judge(self)
+                if status or stopping.limit(self):  # this row is the last
+                    self.journal.bound_by_start()
                 if self.journal.tell(checked=True):
                     status = status or Status.STOPPED
             status = status or stopping.limit(self)
@@ -129,14 +131,15 @@ class Run:
         if not self._check(lambda: self.is_interrupted, scheduled=False):
             return None
         stop = self.journal.tell(checked=True)
-        if self.journal.trace[-1].gap <= self.goal:
+        if self.journal.trace[-1].relative_gap <= self.options.tol:
             return Status.CONVERGED
         return Status.STOPPED if stop else None
 
     def _finish(self, status: Status) -> Result:
         """Certify the last iterate without changing it, so that a run can resume."""
         trace, is_known = self.journal.trace, self.journal.is_current
-        if not (is_known and self.certifier.is_exact):
+        is_told = is_known and self.certifier.is_exact
+        if not is_told:
             hurry = status is Status.INTERRUPTED and bool(trace)
             if is_known:  # v is certified, and f(x) is only known from v
                 self._bound_from_before()
@@ -145,11 +148,10 @@ class Run:
                 self._bound_from_before()
             else:
                 self._check(lambda: False, scheduled=False)
-            self._bound_by_start()
+        if self.journal.bound_by_start() or not is_told:
             if stopping.judge(self) is Status.CONVERGED:
                 status = Status.CONVERGED
             self.journal.tell(checked=True)
-        self._bound_by_start()
         return self.journal.result(status)
 
     # What a session may call.
@@ -283,12 +285,6 @@ class Run:
             sampling.rebuild(state.sampler, self.plan.sampling)
         self.journal.note(found)
         return True
-
-    def _bound_by_start(self) -> None:
-        """Let f at the start count where f(x) is above it: x has run away."""
-        if rest.has_run_away(self, self.journal.trace[-1].objective):
-            start = State.begin(self.problem, self.options, self.state.rng)
-            self.journal.bound_by(start.outer)
 
     def _bound_from_before(self) -> None:
         """Certify without a pass: the last lower bound holds for every x."""

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from wolfpack.result import in_words
+
 if TYPE_CHECKING:
     from wolfpack.result import Result, TraceRow
 
@@ -28,7 +30,7 @@ def to_html(result: "Result") -> str:
         f"{escape(result.status.value)}"
         f"<div>The minimum lies between <b>{_number(result.lower_bound)}</b> and "
         f"<b>{_number(result.objective)}</b>: gap {result.gap:.2e}, relative "
-        f"{result.relative_gap:.2e}.</div>"
+        f"{result.relative_gap:.2e}, {in_words(result.gap_over_primal)}.</div>"
         f"{bar(result)}{curve(result.trace)}"
         f'<small style="opacity:.7">{escape(facts)}</small></div>'
     )

@@ -30,7 +30,7 @@ def judge(run: "Run") -> Status | None:
     row = trace[-1]
     if not math.isfinite(row.gap):
         return Status.DIVERGED
-    if row.gap <= run.goal:
+    if row.relative_gap <= run.options.tol:
         return Status.CONVERGED
     if run.plan.reach < 1.0:
         gives_up = run.session.accelerates_itself and is_at_rest(run)
