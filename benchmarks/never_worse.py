@@ -56,7 +56,6 @@ def problems():
     for alpha in (1e-2, 1e-3, 1e-4):
         yield f"letter {alpha}", wolfpack.multiclass_svm(X, y, alpha), gap
 
-
     for n in (20, 60, 240, 1000):
         rng = np.random.default_rng(0)
         X = [rng.normal(size=(8, 20)) for _ in range(n)]
