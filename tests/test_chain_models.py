@@ -239,10 +239,10 @@ def short_fit(model, X, y):
 def test_appended_sequences_are_a_warm_start(dates):
     train, _ = dates
     X, y = train.X, train.y
-    model = make(warm_start=True).fit(X[:50], y[:50])
+    model = make(warm_start=True, accelerate=False).fit(X[:50], y[:50])
     old = model.result_.state
     warm = short_fit(model, X, y)
-    cold = short_fit(make(), X, y)
+    cold = short_fit(make(accelerate=False), X, y)
     assert warm.gap_ < 0.5 * cold.gap_
     assert warm.dual_objective_ > cold.dual_objective_
     problem = chain_ssvm(X, y, 0.05)
@@ -275,7 +275,8 @@ def test_drawing_back_is_a_convex_combination():
 
 def test_a_smaller_alpha_starts_from_the_same_weights(dates):
     train, _ = dates
-    model = make(warm_start=True, alpha=0.1).fit(train.X, train.y)
+    plain = make(warm_start=True, alpha=0.1, accelerate=False)
+    model = plain.fit(train.X, train.y)
     state, problem = model.result_.state, chain_ssvm(train.X, train.y, 0.02)
     back = state.drawn_back(problem, 0.2)
     start = solve(problem, start=back, max_epochs=0, tol=0, accelerate=False)

@@ -193,7 +193,7 @@ def best(lasso):
 def test_f_never_rises_and_the_optimum_is_right(lasso, best, T, sampling, step):
     result = solve(
         lasso, engine=Threads(T), sampling=sampling, step=step, max_epochs=10**5,
-        tol=1e-4, rng=0,
+        tol=1e-4, rng=0, accelerate=False,
     )  # fmt: skip
     assert result.converged
     slack = 1e-6 * lasso.scale

@@ -80,8 +80,9 @@ def test_every_engine_reaches_the_optimum(small, name):
     X, y, best = small
     problem = multiclass_svm(X, y, ALPHA)
     result = wolfpack.solve(
-        problem, engine=ENGINES[name], tol=1e-3, max_epochs=10**5, rng=0
-    )
+        problem, engine=ENGINES[name], tol=1e-3, max_epochs=10**5, rng=0,
+        accelerate=False,
+    )  # fmt: skip
     assert result.converged
     w, x = result.solution, point(problem, result.state)
     # w = A x, and the gap is primal minus dual, both by hand.

@@ -6,11 +6,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 import wolfpack
-from wolfpack.cli import app
+from wolfpack.cli import app, demo, signal_job
+from wolfpack.files.replace import save_picture
 from wolfpack.plotting import BLUE, RED, plot_sequences, plot_signals, plot_trace
 from wolfpack.result import TraceRow
 
@@ -110,13 +110,14 @@ def test_sequences_show_truth_and_errors(result):
 @pytest.fixture
 def saved(monkeypatch):
     """The figures that were saved, by the name of the file."""
-    figures, save = {}, Figure.savefig
+    figures = {}
 
-    def note(figure, path, **how):
+    def note(figure, path):
         figures[path.name] = figure
-        return save(figure, path, **how)
+        save_picture(figure, path)
 
-    monkeypatch.setattr(Figure, "savefig", note)
+    for module in (demo, signal_job):
+        monkeypatch.setattr(module, "save_picture", note)
     return figures
 
 

@@ -142,7 +142,7 @@ def test_a_block_without_a_gap_is_still_reached(gaps):
 def test_observed_gaps_change_the_odds():
     sampler = create(4, "gap")
     for i, gap in enumerate([8.0, 1.0, 0.0, 1.0]):
-        observe(sampler, i, gap)
+        observe(plan("gap"), sampler, i, gap, 1)
     chosen = np.zeros((6000, 1), np.int64)
     rng = np.random.default_rng(0)
     for row in chosen:

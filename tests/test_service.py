@@ -150,8 +150,9 @@ def test_what_is_older_than_half_of_all_versions_is_dropped():
 @every_problem
 def test_it_converges_with_messages_that_are_late(make):
     problem = make()
-    tol, rng = 1e-3, np.random.default_rng(0)
-    best = wolfpack.solve(problem, tol=tol, max_epochs=10**5, rng=0)
+    rng, tol = np.random.default_rng(0), 1e-3
+    how = {"tol": tol, "max_epochs": 10**5, "rng": 0, "accelerate": False}
+    best = wolfpack.solve(problem, **how)
     service = begin(problem)
     queue = []
     for _ in range(40 * problem.n_blocks):
@@ -159,9 +160,7 @@ def test_it_converges_with_messages_that_are_late(make):
         if len(queue) > 4:
             service.take(queue.pop(0))
     assert service.rebuild() < 1e-6
-    rest = wolfpack.solve(
-        problem, start=service.state, tol=tol, max_epochs=10**5, rng=0
-    )
+    rest = wolfpack.solve(problem, start=service.state, **how)
     assert rest.trace[0].gap < 0.2 * best.trace[0].gap
     assert abs(rest.objective - best.objective) <= tol * problem.scale
     assert service.tally.histogram.argmax() >= 4

@@ -177,7 +177,7 @@ def test_it_says_when_steps_no_longer_help(lasso):
 
 def test_who_falls_back_to_a_checkpoint_is_not_idle():
     trace = [
-        SimpleNamespace(epoch=epoch, objective=objective)
+        SimpleNamespace(epoch=epoch, objective=objective, reach=1.0)
         for epoch, objective in ((0, 9), (50, 3), (60, 2), (95, 6), (105, 5))
     ]
 
@@ -187,7 +187,10 @@ def test_who_falls_back_to_a_checkpoint_is_not_idle():
 
     assert is_idle(-1)  # 5 is no gain over 2
     assert not is_idle(80)
-    trace += [SimpleNamespace(epoch=epoch, objective=5) for epoch in (115, 126, 136)]
+    trace += [
+        SimpleNamespace(epoch=epoch, objective=5, reach=1.0)
+        for epoch in (115, 126, 136)
+    ]
     assert is_idle(80)
 
 

@@ -256,7 +256,7 @@ def test_runs_go_on_from_each_other(problem, mode, name, sampling, tmp_path):
         epochs += 200
         result = solve(
             at, engine=engine, sampling=sampling, tol=0, max_epochs=epochs, rng=0,
-            start=state,
+            start=state, accelerate=False,
         )  # fmt: skip
         assert result.objective <= objective + 1e-6 * at.scale
         if result.status is wolfpack.Status.EPOCH_LIMIT:
