@@ -19,7 +19,7 @@ from wolfpack.engines import serial
 from wolfpack.engines.cluster import service
 from wolfpack.engines.late import backlog, simulation
 from wolfpack.engines.shared_memory import local, merge, ring, rounds, rows
-from wolfpack.kernels import link
+from wolfpack.kernels import link, sources
 from wolfpack.kernels import specialise as _compile
 from wolfpack.kernels.compile import Inner, jit
 from wolfpack.kernels.snapshot import Snapshot
@@ -215,11 +215,11 @@ def test_the_key_covers_the_files_that_the_loops_take_functions_from(
     helper.__module__ = helpers.__name__
     loops.helper, loops.SIZE = jit(helper), 3
     monkeypatch.setitem(sys.modules, helpers.__name__, helpers)
-    found = [_compile._source_hash.__wrapped__(loops)]
+    found = [sources.source_hash.__wrapped__(loops)]
     Path(helpers.__file__).write_text("# second\n")
-    found.append(_compile._source_hash.__wrapped__(loops))
+    found.append(sources.source_hash.__wrapped__(loops))
     loops.SIZE = 4  # a number that is imported is a constant of the loops
-    found.append(_compile._source_hash.__wrapped__(loops))
+    found.append(sources.source_hash.__wrapped__(loops))
     assert len(set(found)) == 3
 
 
@@ -293,7 +293,7 @@ def test_an_engine_compiles_no_loops_of_another(loop):
 
 def test_a_change_in_one_engine_leaves_the_keys_of_others(tmp_path, monkeypatch):
     def hashes():
-        return [_compile._source_hash.__wrapped__(module) for module in LOOPS]
+        return [sources.source_hash.__wrapped__(module) for module in LOOPS]
 
     before, copy = hashes(), tmp_path / "simulation.py"
     copy.write_text(Path(simulation.__file__).read_text() + "\n# A comment.\n")
@@ -315,7 +315,7 @@ def test_a_change_in_a_store_changes_the_keys_of_its_loops(
 
     def folder():
         """Where what the loop of Serial compiles to would be kept."""
-        _compile._source_hash.cache_clear()
+        sources.source_hash.cache_clear()
         return problem.kernels((serial,)).run._cache.cache_path
 
     before, copy = folder(), tmp_path / "store.py"

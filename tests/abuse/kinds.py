@@ -227,6 +227,43 @@ KINDS = {
         "mine.c = C\n"
         "@numba.njit\ndef score(data, shared, i, atom): return mine.sub.sub.c"
     ),
+    "tuple in math": (
+        "import math\nmath.OWN = ('text', (C,))\n"
+        "@numba.njit\ndef score(data, shared, i, atom): return math.OWN[1][0]"
+    ),
+    "array in SciPy": (
+        "import scipy.constants\nscipy.constants.OWN = (np.full(2, C),)\n"
+        "@numba.njit\n"
+        "def score(data, shared, i, atom): return scipy.constants.OWN[0][0]"
+    ),
+    "enum in NumPy": (
+        "class E(enum.Enum):\n    c = C\nnp.OWN_ENUM = E\n"
+        "@numba.njit\ndef score(data, shared, i, atom): return np.OWN_ENUM.c.value"
+    ),
+    "number in np.random": (
+        "np.random.DRAWN = C\n"
+        "@numba.njit\ndef score(data, shared, i, atom): return np.random.DRAWN"
+    ),
+    "number of a module that is an argument": (
+        "import math\nmath.ARGUMENT = C\n"
+        "@numba.njit\ndef helper(m): return m.ARGUMENT\n"
+        "@numba.njit\ndef score(data, shared, i, atom): return helper(math)"
+    ),
+    "function in NumPy": (
+        "@numba.njit\ndef helper(): return C\nnp.own_function = helper\n"
+        "@numba.njit\ndef score(data, shared, i, atom): return np.own_function()"
+    ),
+    "another gamma": (
+        "import math\n"
+        "@numba.njit\n@functools.wraps(math.cos)\ndef helper(x): return x + C\n"
+        "math.gamma = helper\n"
+        "@numba.njit\ndef score(data, shared, i, atom): return math.gamma(0.0)"
+    ),
+    "builtin function": (
+        "import builtins\n@numba.njit\ndef helper(): return C\n"
+        "builtins.own_helper = helper\n"
+        "@numba.njit\ndef score(data, shared, i, atom): return own_helper()"
+    ),
     "large array": (
         "T = np.full(200_000, C)\n"
         "@numba.njit\ndef score(data, shared, i, atom): return T[7]"
@@ -266,6 +303,8 @@ OPAQUE = {
     "intrinsic",
     "jitclass",
     "own exception",
+    "function in NumPy",
+    "another gamma",
     "python again",
     "large array",
 }
@@ -287,6 +326,11 @@ EDITS = {
     "types of locals": "C = {c}",
     "builtin": "builtins.OWN = {c}",
     "number in NumPy": "np.OWN = {c}",
+    "number in np.random": "np.random.DRAWN = {c}",
+    "tuple in math": "math.OWN = ('text', ({c},))",
+    "array in SciPy": "scipy.constants.OWN[0][:] = {c}",
+    "number of a module that is an argument": "math.ARGUMENT = {c}",
+    "builtin function": "C = {c}",
     "module named as one of Python's": "profile.c = {c}",
     "module within itself": "mine.c = {c}",
     "try and except": "C = {c}",

@@ -11,9 +11,6 @@ import pickle
 import secrets
 import struct
 import sys
-import sysconfig
-import types
-from pathlib import Path
 from typing import Any
 
 import llvmlite
@@ -22,22 +19,19 @@ import numpy as np
 import scipy.sparse
 from numba.core import types as numba_types
 
-# A function or class of these packages is known by its name and the package's version.
-_RELEASED = {*sys.stdlib_module_names, "numpy", "numba", "llvmlite", "scipy"}
+from wolfpack.kernels.released import is_released, name_of
+
 _VERSIONS = (
     *sys.version_info[:2],
     *(package.__version__ for package in (numba, llvmlite, np, scipy)),
 )
 _PLAIN = (bool, int, str, type(None), type(...), range, slice)
-_PACKAGES = tuple(
-    str(Path(str(package.__file__)).parent) for package in (np, numba, llvmlite, scipy)
-)
-_STANDARD = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
 _PLAIN_TYPES = (
     numba_types.Number,
     numba_types.Boolean,
     numba_types.NumberClass,
     numba_types.Array,
+    numba_types.UnicodeType,
 )
 
 
@@ -117,7 +111,9 @@ class Fingerprint:
         elif isinstance(value, numba_types.ExternalFunction):
             self.text("external", f"{value.symbol} {value.sig}")
         elif is_released(value):
-            self.text("released", f"{getattr(value, '__module__', '')} {_name(value)}")
+            self.text(
+                "released", f"{getattr(value, '__module__', '')} {name_of(value)}"
+            )
         else:
             return self._record_class(value)
         return True
@@ -188,39 +184,3 @@ class Fingerprint:
                 self.put("buffer", buffer.raw())
         except Exception:
             self.put("unknown", secrets.token_bytes(16))
-
-
-def is_released(value: Any) -> bool:
-    """Return whether a name in a released package refers to this object."""
-    if isinstance(value, np.ufunc):
-        return getattr(np, value.__name__, None) is value
-    if isinstance(value, types.ModuleType):
-        return _comes_with_release(value)
-    module = getattr(value, "__module__", None)
-    found: Any = sys.modules.get(module) if isinstance(module, str) else None
-    if found is None or not _comes_with_release(found):
-        return False
-    if getattr(found, str(getattr(value, "__name__", "")), None) is value:
-        return True
-    for part in _name(value).split("."):
-        found = getattr(found, part, None)
-    return found is value
-
-
-def _comes_with_release(module: types.ModuleType) -> bool:
-    """Return whether a module is the released one of its name.
-
-    A user's own `profile.py` is not.
-    """
-    if module.__name__.partition(".")[0] not in _RELEASED:
-        return False
-    file = getattr(module, "__file__", None)
-    if file is None:  # compiled into the interpreter
-        return module.__name__ in sys.builtin_module_names
-    if "site-packages" in file or "dist-packages" in file:
-        return file.startswith(_PACKAGES)
-    return file.startswith((*_STANDARD, *_PACKAGES))
-
-
-def _name(value: Any) -> str:
-    return str(getattr(value, "__qualname__", None) or getattr(value, "__name__", ""))

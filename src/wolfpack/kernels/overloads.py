@@ -7,7 +7,7 @@ from typing import Any
 
 from numba.core.typing.templates import builtin_registry
 
-from wolfpack.kernels.fingerprint import is_released
+from wolfpack.kernels.released import is_released
 
 
 def is_ours(function: Any) -> bool:

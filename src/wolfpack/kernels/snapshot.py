@@ -7,7 +7,9 @@ helpers copied the same way. What is hashed is what will be compiled, and no lat
 change of a constant, an array or a helper reaches it.
 
 What cannot be hashed by content (a `guvectorize` or `overload` helper, an object) stays
-as it is, and is named in `opaque`: loops that depend on it are not kept on disk.
+as it is, and is named in `opaque`: loops that depend on it are not kept on disk. The
+same holds for functions that somebody hung on a released module (`math.mine = ...`),
+where they are compiled as they are (`attributes`).
 """
 
 import builtins
@@ -21,15 +23,15 @@ from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 from numba.np.ufunc.dufunc import DUFunc
 
+from wolfpack.kernels.attributes import LARGE_BYTES, hash_attributes
 from wolfpack.kernels.bytecode import attributes_of, globals_of
 from wolfpack.kernels.fingerprint import Fingerprint
 from wolfpack.kernels.overloads import foreign_overloads, is_ours
+from wolfpack.kernels.released import is_released
 
 # Copies name this module as their own, because Numba imports a function's module when
 # it loads the function from disk, and every process can import this one.
 HOME = __name__
-# Of an array larger than this, Numba compiles in the address and not the content.
-LARGE_BYTES = 10**6
 _BUILT = vars(builtins)
 _WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper", "forceinline", "inline")
 
@@ -70,13 +72,14 @@ class Snapshot:
     def __init__(self, checked: bool = False) -> None:
         self.digest = Fingerprint()
         self.opaque: list[str] = []
+        self.kept: list[Any] = []  # what is opaque: while it lives its id is its own
         self._checked = checked
         self._copies: list[tuple[Any, types.FunctionType]] = []  # original, copy
         self._met: dict[int, tuple[int, Any, Any]] = {}  # by id: number, original, copy
-        self._open: list[
-            int
-        ] = []  # numbers of functions whose globals are being copied
+        self._open: list[int] = []  # numbers of functions that are being filled
         self._modules: dict[tuple[int, frozenset[str]], types.ModuleType] = {}
+        self._released: dict[int, types.ModuleType] = {}
+        self._read: frozenset[str] = frozenset()  # the attributes that functions read
 
     def take(self, value: Any, where: str) -> Any:
         """Hash a value; return its copy. `where` is its name, for messages."""
@@ -99,14 +102,19 @@ class Snapshot:
             return self._intrinsic(value, where)
         if value is numba.objmode or not self.digest.known(value):
             return self._keep(value, where)
+        if isinstance(value, types.ModuleType):
+            self._released[id(value)] = value
         return self._array(value, where) if isinstance(value, np.ndarray) else value
 
     def note_overloads(self) -> None:
-        """Name what the program has overloaded of NumPy, Numba and the like.
+        """Hash, or name, what the program has changed of released packages.
 
         A user's function may call an overload through a method or a released name, and
         the walk over the function does not see that.
         """
+        modules = self._released.values()
+        for where, value in hash_attributes(self.digest, modules, self._read):
+            self._keep(value, where)
         if any(not is_ours(original) for original, _ in self._copies):
             self.opaque += foreign_overloads()
 
@@ -129,7 +137,8 @@ class Snapshot:
     def _keep(self, value: Any, where: str) -> Any:
         self.opaque.append(f"{where} ({type(value).__name__})")
         self.digest.text("opaque", str(id(value)))
-        return self._note(value, value)  # kept alive, so that its id stays unique
+        self.kept.append(value)
+        return self._note(value, value)
 
     def _dispatcher(self, value: Any, where: str) -> Any:
         origin = getattr(value, "origin", None)
@@ -195,6 +204,7 @@ class Snapshot:
         """Return an empty copy of a Python function, and a function that fills it."""
         code, name = function.__code__, function.__qualname__
         self._code(code)
+        self._read |= attributes_of(code)
         space: dict[str, Any] = {"__builtins__": builtins}
         cells = tuple(types.CellType() for _ in function.__closure__ or ())
         defaults = tuple(
@@ -227,7 +237,7 @@ class Snapshot:
                 if key in found:
                     self.digest.text("global", key)
                     value = self._member(found[key], code, f"{key} in {name}")
-                    if found is not _BUILT:
+                    if found is not _BUILT or value is not _BUILT[key]:
                         space[key] = value
 
         return copy, fill
@@ -239,13 +249,8 @@ class Snapshot:
 
     def _module(self, module: types.ModuleType, names: frozenset[str]) -> Any:
         """Return a module that holds what a function may read of this one."""
-        if self.digest.known(module):
-            for name in sorted(names & set(vars(module))):
-                value = vars(module)[name]  # users may have replaced a number there
-                if isinstance(value, int | float | complex | np.ndarray | np.generic):
-                    self.digest.text("number", name)
-                    self.digest.known(value)
-            return module
+        if is_released(module):
+            return self.take(module, module.__name__)
         if (id(module), names) in self._modules:
             self.digest.text("module again", module.__name__)
             return self._modules[id(module), names]

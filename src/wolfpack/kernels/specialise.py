@@ -27,16 +27,13 @@ import uuid
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from wolfpack.kernels import slots
 from wolfpack.kernels.cache import LoopCache
 from wolfpack.kernels.compile import is_compiled, refuse_disabled
 from wolfpack.kernels.snapshot import HOME, Snapshot
+from wolfpack.kernels.sources import loop_hash
 
 # The loops of the last RECENT problems stay in memory, even if no problem holds them,
 # so that a program that makes the same problem repeatedly loads its loops once.
@@ -82,7 +79,7 @@ def specialise(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) ->
     for name in sorted(names):
         snapshot.digest.text("name", name)
         if name in ours:  # the loops import its slot, so their sources leave it out
-            source = _source_hash(sys.modules[names[name].py_func.__module__])
+            source = loop_hash(sys.modules[names[name].py_func.__module__])
             snapshot.digest.text("ours", f"{names[name].py_func.__name__} {source}")
         else:
             taken[name] = snapshot.take(names[name], name)
@@ -91,7 +88,7 @@ def specialise(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) ->
     binding = _alive.get(key)
     if binding is None:
         snapshot.name_copies(key)
-        binding = _alive[key] = _Binding(taken, key, tuple(snapshot.opaque))
+        binding = _alive[key] = _Binding(taken, key, snapshot.opaque, snapshot.kept)
     _recent[key] = binding
     _recent.move_to_end(key)
     if len(_recent) > RECENT:
@@ -103,9 +100,14 @@ class _Binding:
     """One problem's functions, and copies of library modules that call them."""
 
     def __init__(
-        self, names: Mapping[str, Any], key: str = "", opaque: tuple[str, ...] = ()
+        self,
+        names: Mapping[str, Any],
+        key: str = "",
+        opaque: Sequence[str] = (),
+        kept: Sequence[Any] = (),
     ) -> None:
-        self.names, self.key, self.opaque = dict(names), key, opaque
+        self.names, self.key, self.opaque = dict(names), key, tuple(opaque)
+        self.kept = kept  # `key` says which objects these are by where they are
         self._own: dict[types.ModuleType, dict[str, Any]] = {}
         self._slots = frozenset(names)
         for name, value in names.items():
@@ -167,7 +169,7 @@ class _Binding:
     def _maker(self, module: types.ModuleType) -> Callable:
         if not self.key:
             return _plain
-        source = _source_hash(module) if hasattr(module, "__file__") else uuid.uuid4()
+        source = loop_hash(module) if hasattr(module, "__file__") else uuid.uuid4()
         content = f"{self.key} {module.__name__} {source}"
         key = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
         keep = not self.opaque and hasattr(module, "__file__")  # a notebook has none
@@ -232,29 +234,6 @@ def _copy(function: Any, space: dict[str, Any]) -> types.FunctionType:
     copy.__kwdefaults__ = function.__kwdefaults__
     copy.__module__ = function.__module__
     return copy
-
-
-@functools.cache
-def _source_hash(module: types.ModuleType) -> str:
-    """Hash the sources of a module, and of the modules whose functions it uses."""
-    digest, files, todo = hashlib.blake2b(digest_size=16), set(), [module]
-    while todo:
-        module = todo.pop()
-        if str(module.__file__) in files:
-            continue
-        files.add(str(module.__file__))
-        for name, value in sorted(vars(module).items()):
-            source = getattr(value, "py_func", getattr(value, "_defn", None))
-            if source is not None and source.__module__.startswith("wolfpack."):
-                todo.append(sys.modules[source.__module__])
-            elif isinstance(value, int | float | np.number):
-                digest.update(f"{name} {value!r}\n".encode())
-            elif isinstance(value, type) and issubclass(value, Enum):
-                numbers = {one.name: one.value for one in value}
-                digest.update(f"{name} {numbers}\n".encode())
-    for file in sorted(files):
-        digest.update(Path(file).read_bytes())
-    return digest.hexdigest()
 
 
 @functools.cache
