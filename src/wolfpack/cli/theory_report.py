@@ -195,11 +195,19 @@ class Report:
         (b0, b1), (m0, m1) = found.boundedness_interval, found.incoherence_interval
         return [
             *lines,
-            f"Both are sampled, from {self.n_samples} blocks and pairs: with "
-            f"probability {found.confidence:g} each, B lies in [{b0:.3g}, {b1:.3g}] "
-            f"and mu in [{m0:.3g}, {m1:.3g}].",
-            "A search may miss the largest value of a block, so both err low.",
+            f"Both were searched for in {self._looked_at()}. A search may miss the "
+            "largest value of a block, so both err low.",
+            f"B is at least {b0:.3g} and mu at least {m0:.3g}. Where no block was "
+            f"missed, B is at most {b1:.3g}, and mu, a mean of values of at most "
+            f"sqrt(B_i B_j), at most {m1:.3g}.",
         ]
+
+    def _looked_at(self) -> str:
+        n, count = self.problem.n_blocks, self.n_samples
+        if n * (n - 1) // 2 <= count:
+            return "all blocks and pairs"
+        sure = f"the bounds hold with probability {self.constants.confidence:g} each"
+        return f"{count} blocks and pairs, drawn at random ({sure})"
 
     def _speedup_in_words(self) -> list[str]:
         half, n = self.half_linear, self.problem.n_blocks

@@ -26,10 +26,11 @@ class Constants(NamedTuple):
     boundedness, incoherence : float
         B and mu in the paper, for `curvature_bound`.
     boundedness_interval, incoherence_interval : (float, float)
-        Where the means over all blocks and pairs lie with probability `confidence`,
-        each; of no width where nothing was drawn at random.
+        Where B and mu lie; of no width where they are exact. Of sampled ones the lower
+        ends are sure with probability `confidence` each, and certain where all blocks
+        and pairs were visited; the upper ends need a search that missed no B_i.
     confidence : float
-        1.0 where nothing was drawn at random.
+        That of the draw of blocks and pairs; 1.0 where B and mu are exact.
     per_block : array of n, or None
         B_i, where all are known.
     source : str

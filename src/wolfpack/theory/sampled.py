@@ -2,8 +2,10 @@
 
 Samples go through the problem's own oracle: the means over blocks and pairs then have a
 confidence interval, but a supremum that was searched for is only bounded from below.
+From above, mu_ij <= sqrt(B_i B_j), because H is positive semidefinite.
 """
 
+from collections.abc import Callable
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -57,7 +59,7 @@ def sample_constants(
     problem: "Problem",
     *,
     n_samples: int = 1000,
-    n_starts: int = 4,
+    n_starts: int = 20,
     confidence: float = 0.95,
     rng: np.random.Generator | int | None = None,
 ) -> Constants:
@@ -65,23 +67,25 @@ def sample_constants(
 
     Blocks and pairs are drawn at random (all are visited where there are no more than
     `n_samples`). In each the supremum is searched for by alternating oracle calls, from
-    random starts. What such a search finds is a point of the set, so it is never too
-    large, and too small if every start ends in a local maximum: B and mu, and a
-    curvature made of them, err low.
+    random starts, until `n_starts` of them in a row have found nothing larger. What
+    such a search finds is a point of the set, so it is never too large, and too small
+    if every start ends in a local maximum: B and mu, and a curvature made of them, err
+    low.
 
-    The intervals are about the mean over all blocks or pairs of what the search finds.
-    They are empirical Bernstein bounds (Maurer and Pontil, 2009), which hold for any
-    number of samples, also where few pairs interact; as range they take the largest
-    B_i found, which bounds every mu_ij, since mu_ij^2 <= B_i B_j.
+    So the lower ends of the intervals are certain but for the draw of blocks and pairs.
+    The upper end for mu is the mean of sqrt(B_i B_j), which no mu can exceed; it and
+    the upper end for B hold if the searches found every B_i. What is drawn is bounded
+    by empirical Bernstein bounds (Maurer and Pontil, 2009), which hold for any number
+    of samples, also where few pairs interact; as range they take the largest B_i found.
 
     Parameters
     ----------
     problem : Problem
         With a quadratic f: otherwise H must bound all Hessians, and no sample does.
     n_samples : int
-        Blocks, and pairs, to look at; each takes about 20 `n_starts` calls.
+        Blocks, and pairs, to look at; each takes about 5 `n_starts` calls.
     n_starts : int
-        Starts of each search.
+        Starts without success that end a search.
     confidence : float
         Of each of the two intervals, within (0, 1).
     rng : numpy Generator or int, optional
@@ -89,7 +93,8 @@ def sample_constants(
     Returns
     -------
     Constants
-        A mean mu below 0 is given as 0, which only raises Theorem 3's bound.
+        Their `confidence` is that of the draw. A mean mu below 0 is given as 0, which
+        only raises Theorem 3's bound.
 
     Examples
     --------
@@ -98,6 +103,8 @@ def sample_constants(
     >>> found = sample_constants(problem, rng=0)
     >>> round(found.boundedness, 6), round(found.incoherence, 6)
     (2.0, 0.5)
+    >>> np.round(found.incoherence_interval, 6).tolist()  # no pair exceeds its sqrt
+    [0.5, 2.0]
     """
     _refuse(problem, n_samples, n_starts, confidence)
     rng = np.random.default_rng(rng)
@@ -114,15 +121,29 @@ def sample_constants(
     width -= min(0.0, float(mu.min()))
     around_mu = 0.0 if all_pairs else _half_width(mu, width, confidence)
     mean_B, mean_mu = float(B.mean()), max(0.0, float(mu.mean()))
+    most_mu = max(mean_mu, _most_incoherence(B, n, all_blocks, confidence))
     return Constants(
         boundedness=mean_B,
         incoherence=mean_mu,
         boundedness_interval=(max(0.0, mean_B - around_B), mean_B + around_B),
-        incoherence_interval=(max(0.0, mean_mu - around_mu), mean_mu + around_mu),
-        confidence=1.0 if all_blocks and all_pairs else confidence,
+        incoherence_interval=(max(0.0, mean_mu - around_mu), most_mu),
+        confidence=confidence,
         per_block=B if all_blocks else None,
         source="sampled",
     )
+
+
+def _most_incoherence(
+    B: np.ndarray, n: int, all_blocks: bool, confidence: float
+) -> float:
+    """Return the mean of sqrt(B_i B_j) over all pairs, or what bounds it."""
+    if n == 1:
+        return 0.0
+    roots = np.sqrt(B)
+    if all_blocks:
+        return float((roots.sum() ** 2 - B.sum()) / (n * (n - 1)))
+    most = roots.mean() + _half_width(roots, float(roots.max()), confidence)
+    return float(most**2 * n / (n - 1))
 
 
 def _refuse(
@@ -185,12 +206,18 @@ class _Search:
         at_one = slope(data, one, two, rows, 0.0)
         return float(at_one) - float(slope(data, self.zero, two, rows, 0.0))
 
-    def starts(self, i: int) -> tuple[list[np.ndarray], float]:
-        """Return A_i s for a few s, and the size of the block's linear term."""
-        draw, shape = self.rng.standard_normal, self.zero.shape
-        found = [self.best(i, draw(shape)) for _ in range(self.n_starts)]
-        linear = max(size for _, size in found)
-        return [w for w, _ in found], max(linear, self.best(i, self.zero)[1])
+    def start(self, i: int) -> tuple[np.ndarray, float]:
+        """Return A_i s of a random s, and the size of the block's linear term there."""
+        return self.best(i, self.rng.standard_normal(self.zero.shape))
+
+    def most(self, search: Callable[[], float]) -> float:
+        """Return the largest value of searches until `n_starts` found no larger one."""
+        most, failed = search(), 0
+        while failed < self.n_starts:
+            value = search()
+            failed = failed + 1 if value <= most + 1e-9 * abs(most) else 0
+            most = max(most, value)
+        return most
 
     def towards(self, i: int, w: np.ndarray, square: float, linear: float):
         """Return A_i s of the s in M_i with the largest <A_i s, Q w>."""
@@ -198,23 +225,31 @@ class _Search:
 
     def boundedness(self, i: int) -> float:
         """Return a lower bound on B_i: a fixed point of s <- argmax <s, H_ii s>."""
-        points, linear = self.starts(i)
-        most = 0.0
-        for w in points:
-            value, here = self.inner(w, w), w
+        linear = self.best(i, self.zero)[1]
+
+        def search() -> float:
+            here, size = self.start(i)
+            value = self.inner(here, here)
             for _ in range(ROUNDS if value > 0.0 else 0):
-                there = self.towards(i, here, value, linear)
+                there = self.towards(i, here, value, max(linear, size))
                 after = self.inner(there, there)
                 if not after > value * (1.0 + 1e-9):
                     break
                 value, here = after, there
-            most = max(most, value)
-        return most
+            return max(0.0, value)
+
+        return self.most(search)
 
     def incoherence(self, i: int, j: int) -> float:
         """Return a lower bound on mu_ij: each side answers the other in turn."""
-        linear_i, (points, linear_j) = self.starts(i)[1], self.starts(j)
-        return max(self.answers(i, j, w, linear_i, linear_j) for w in points)
+        least_i, least_j = self.best(i, self.zero)[1], self.best(j, self.zero)[1]
+
+        def search() -> float:
+            w, size = self.start(j)
+            linear_i = max(least_i, self.start(i)[1])
+            return self.answers(i, j, w, linear_i, max(least_j, size))
+
+        return self.most(search)
 
     def answers(
         self, i: int, j: int, w: np.ndarray, linear_i: float, linear_j: float
