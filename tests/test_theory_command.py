@@ -93,8 +93,8 @@ def test_plot_draws_a_picture(signal, picture):
 def test_in_plain_words(chains):
     assert chains.startswith("n = 1000 blocks, so tau may be 1 to 1000.\nB = ")
     for phrase in (
-        "Both were searched for in 20 blocks and pairs, drawn at random (the bounds hold",
-        "with probability 0.95 each). A search may miss the largest value of a block",
+        "Both were searched for in 20 blocks and pairs, drawn at random (the bounds",
+        " hold with probability 0.95 each). A search may miss the largest value",
         "is half of linear at tau = ",
         "Here they are pessimistic",
         "as 2 threads make it, each its share, and merge.",
