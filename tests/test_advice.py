@@ -24,6 +24,14 @@ def alike():
     return wolfpack.multiclass_svm(X, y, alpha=1e-6, sample_weight=weight)
 
 
+@pytest.fixture
+def timed(monkeypatch):
+    """A machine whose oracle calls take 1 us, and whose merges take 16."""
+    monkeypatch.setattr(Pilot, "time_oracle", lambda self: 1e-6)
+    calls = lambda self, engine, taus, seconds: 1e-6 + 8e-6 / np.array(taus)  # noqa: E731
+    monkeypatch.setattr(Pilot, "time_calls", calls)
+
+
 def plain(gradient, x0=None, **options):
     """A problem in plain Python: nothing is compiled for it."""
     x0 = np.full((32, 2), 0.5) if x0 is None else x0
@@ -36,21 +44,22 @@ def lasso():
     return wolfpack.group_fused_lasso(Y, alpha=0.5)
 
 
-def test_blocks_that_do_not_interfere_go_together(orthogonal):
+def test_blocks_that_do_not_interfere_go_together(orthogonal, timed):
     advice = suggest_batch_size(orthogonal, 2, seconds=1.0, rng=0)
     np.testing.assert_array_equal(advice.batch_sizes, 2 ** np.arange(1, 8))
     np.testing.assert_allclose(advice.coupling, 1.0, atol=0.02)
     np.testing.assert_allclose(advice.joint_progress, advice.batch_sizes, rtol=0.02)
-    assert advice.batch_size >= 8
-    assert advice.relative_time[0] > 1.0
-    assert advice.merge_seconds > 0
-    assert 0 < advice.oracle_seconds < 1e-3
+    assert advice.batch_size == 128
+    times = 1.0 + 8.0 / advice.batch_sizes
+    np.testing.assert_allclose(advice.relative_time, times / times[-1], rtol=0.02)
+    assert advice.merge_seconds == pytest.approx(16e-6)
+    assert advice.oracle_seconds == 1e-6
     assert advice.n_workers == 2
     assert advice.reason.startswith(f"tau = {advice.batch_size}, ")
     assert advice.reason.endswith(".")
 
 
-def test_blocks_that_are_alike_go_alone(alike):
+def test_blocks_that_are_alike_go_alone(alike, timed):
     advice = suggest_batch_size(alike, 2, seconds=1.0, rng=0)
     assert advice.batch_size == 2
     assert (advice.coupling * advice.batch_sizes < 1.01).all()
@@ -70,6 +79,14 @@ def test_coupling_of_blocks_that_are_alike():
     np.testing.assert_allclose(merged, [1 / 3, 1 / 6, 1 / 12], rtol=2e-3)
     apart = pilot.coupling(points, sizes, "direct", 2, seconds=1)
     np.testing.assert_allclose(apart, [1 / 3, 1 / 7, 1 / 15], rtol=2e-3)
+
+
+def test_times_are_measured(orthogonal):
+    advice = suggest_batch_size(orthogonal, 2, seconds=0.2, rng=0)
+    assert advice.oracle_seconds > 0
+    assert advice.merge_seconds >= 0
+    assert advice.relative_time.min() == 1.0
+    assert advice.batch_size in advice.batch_sizes
 
 
 def test_tau_goes_into_solve(orthogonal):

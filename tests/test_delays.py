@@ -8,6 +8,7 @@ import pytest
 
 import wolfpack
 from wolfpack import Delayed, Threads
+from wolfpack.advice import costs
 from wolfpack.delays import (
     Workers,
     as_delays,
@@ -235,7 +236,21 @@ def test_a_measured_machine_has_costs_of_its_own():
     assert workers.speed == 0.5
     low, high = workers.oracle_range
     assert low == high > 0
-    assert 0 <= workers.read_seconds < 1
-    assert 0 < workers.step_seconds < 1
+    assert workers.step_seconds > 0
     twice = Workers.measured(problem, 4, oracle_repeats=(2, 6), seconds=0.1)
     assert twice.oracle_range[1] == pytest.approx(3 * twice.oracle_range[0])
+
+
+def test_workers_take_the_costs_that_were_measured(monkeypatch):
+    asked = []
+
+    def measure(*args):
+        asked.append(args)
+        return costs.Costs(oracle=0.5, update=0.25, read=0.125)
+
+    monkeypatch.setattr(costs, "measure", measure)
+    problem = wolfpack.group_fused_lasso(np.eye(5), 0.5)
+    workers = Workers.measured(problem, 3, oracle_repeats=(2, 6), seconds=7.0)
+    assert asked == [(problem, 3, 3, (2, 6), 7.0)]
+    assert workers.oracle_range == (1.0, 3.0)
+    assert (workers.step_seconds, workers.read_seconds) == (0.25, 0.125)

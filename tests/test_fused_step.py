@@ -151,6 +151,31 @@ def spreads_once(data, blocks, i, atom, scale, out, work):
     return scale * work[2][0]
 
 
+def relies_on_the_oracle_of_the_block(data, shared, blocks, i, atom, work):
+    if work[2][0] != i + 1.0:  # the oracle was called for another block
+        work[0][:] = CORNERS[i, atom[0]]
+    gradient = shared - TARGET
+    work[0][:] -= mean(blocks, i, CORNERS)
+    more = COSTS[i, atom[0]] - mean(blocks, i, COSTS)
+    work[2][1] = more
+    return -float(work[0] @ gradient) - more
+
+
+def notes_the_block(data, shared, i, atom, work):
+    work[2][0] = i + 1.0
+    return oracle(data, shared, i, atom, work)
+
+
+def spreads_the_second(data, blocks, i, atom, scale, out, work):
+    out += scale * work[0]
+    return scale * work[2][1]
+
+
+def overwrites(data, blocks, i, atom, scale, out, work):
+    out[:] = scale * work[0]
+    return scale * work[2][0]
+
+
 def is_of_the_spread(data, blocks, i, atom, work):
     return float(work[3] @ work[3])
 
@@ -175,6 +200,17 @@ WRONG = {
         {"prepare": relies_on_zeros},
         "where prepare is called with the work that another block has used: what it",
     ),
+    "the oracle's work for another atom": (
+        {
+            "oracle": notes_the_block,
+            "prepare": relies_on_the_oracle_of_the_block,
+            "spread": spreads_the_second,
+            "curvature": None,
+            "work": lambda: (np.zeros(M), np.zeros(M), np.zeros(2)),
+        },
+        "where the oracle has found another atom of the block in the meantime: what it",
+    ),
+    "what was there": ({"spread": overwrites}, r"spread and add disagree on block 0\."),
     "one atom": (
         {"prepare": knows_one_atom, "curvature": None},
         r"spread and add disagree on block 0\.",
@@ -207,6 +243,15 @@ def test_check_finds_what_a_step_relies_on(changes, message):
     with pytest.raises(ProblemError, match=message) as caught:
         make(**changes).check()
     assert "\n" not in str(caught.value)
+
+
+def test_an_add_that_overwrites_is_refused():
+    def sets(data, i, atom, scale, out):
+        out[:] = scale * CORNERS[i, atom[0]]
+        return scale * COSTS[i, atom[0]]
+
+    with pytest.raises(ProblemError, match="add on block 0 sets entries of out"):
+        make(add=sets, prepare=None, spread=None, curvature=None).check()
 
 
 def test_one_block_has_no_other():

@@ -112,7 +112,7 @@ def callback(event):
     return os.path.exists(stop)
 
 result = wolfpack.solve(problem, engine=wolfpack.Ray("10.77.0.1:6379"), tol=0,
-    max_epochs=np.inf, max_seconds=250, callback=callback)
+    max_epochs=np.inf, callback=callback)
 assert_sound(problem, result.state)
 print(result.status.name, result.relative_gap < 1e-3)
 """
@@ -176,7 +176,7 @@ def test_a_link_is_cut_and_a_host_is_lost(tmp_path, token):
         watch.wait(lambda live, calls, gap: live == 3)
         hosts.kill(3)
         watch.wait(lambda live, calls, gap: live == 2)
-        watch.go_on(5000)
+        watch.wait(lambda live, calls, gap: gap < 1e-3)
         (tmp_path / "stop").touch()
         assert watch.process.wait(HANG_SECONDS) == 0, watch.lines
         assert watch.lines[-1] == "STOPPED True"

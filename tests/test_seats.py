@@ -2,6 +2,7 @@
 
 import threading
 import time
+import types
 
 import numba
 import numpy as np
@@ -65,11 +66,23 @@ def test_every_worker_runs_every_slice(office):
         assert office.counts.tolist() == [k + 1] * T
 
 
-def test_workers_that_wait_are_called_not_started(office):
-    """On a busy machine many of them may have gone in between, but not all."""
-    for _ in range(300):
+def test_workers_that_wait_are_called_not_started(office, monkeypatch):
+    source = is_called.py_func
+    endless = source.__globals__ | {"MOST_SPINS": 2**62}
+    wait = numba.njit(types.FunctionType(source.__code__, endless), nogil=True)
+
+    @numba.njit(nogil=True)
+    def never_go(words, me, counts):
+        while True:
+            counts[me] += 1
+            if not wait(words, me):
+                return
+
+    monkeypatch.setitem(globals(), "count_slices", never_go)
+    for k in range(300):
         office.run()
-    assert office.started.sum() < 300 * T
+        assert office.counts.tolist() == [k + 1] * T
+    assert office.started.tolist() == [1] * T
 
 
 def test_workers_go_home_when_they_are_not_called(office):

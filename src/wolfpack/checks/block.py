@@ -158,12 +158,19 @@ class BlockCheck:
     def image(self, atom: np.ndarray) -> tuple[np.ndarray, float]:
         """Return A_i s and <c_i, s>, after checks of `add`."""
         problem, data, i = self.problem, self.problem.data, self.i
-        out, double = np.zeros(problem.shared.shape), np.zeros(problem.shared.shape)
+        out = np.zeros(problem.shared.shape)
         linear = self.number("add", data, i, atom, 1.0, out)
         if not np.isfinite(out).all():
             raise ProblemError(f"add wrote NaN or infinity for block {i}.")
+        size = float(np.abs(out).max())
+        double = np.full(problem.shared.shape, size)
         twice = self.number("add", data, i, atom, 2.0, double)
-        straight = np.allclose(double, 2 * out, rtol=1e-4, atol=1e-12)
+        noise = 1e-12 + 1e-6 * size
+        if size > noise and np.allclose(double[out != 0.0], 2 * out[out != 0.0]):
+            raise ProblemError(
+                f"add on block {i} sets entries of out; it must add to what is there."
+            )
+        straight = np.allclose(double - size, 2 * out, rtol=1e-4, atol=noise)
         if not (straight and np.isclose(twice, 2 * linear, rtol=1e-4, atol=1e-12)):
             raise ProblemError(f"add on block {i} is not proportional to scale.")
         if len(self.rows()) < len(out):

@@ -2,8 +2,9 @@
 
 What `prepare` keeps in `work` must follow from x_(i) and the atom alone. Engines call
 it with atoms that came late or from elsewhere: then `work` is fresh, or holds what
-another block left. Only the gap that it returns may rely on the oracle, which was
-called just before for the same block wherever this gap is read.
+another block left, or what the oracle left for another atom of the block. Only the gap
+that it returns may rely on the oracle, which was called just before for the same block
+wherever this gap is read.
 """
 
 from typing import Any
@@ -14,10 +15,11 @@ from wolfpack.checks.block import BlockCheck
 from wolfpack.problem import ProblemError
 
 WEIGHT = 0.25  # of the second atom of x_(i): a step must cope with several
-FRESH, OWN, FOREIGN = range(3)  # what `work` holds when `prepare` is called
+FRESH, OWN, OTHER, FOREIGN = range(4)  # what `work` holds when `prepare` is called
 WHEN = {
     FRESH: " where prepare is called with fresh work",
     OWN: "",
+    OTHER: " where the oracle has found another atom of the block in the meantime",
     FOREIGN: " where prepare is called with the work that another block has used",
 }
 ADVICE = (
@@ -45,14 +47,18 @@ class FusedCheck:
     def check(self) -> None:
         """Make the step with each content of `work`, and compare."""
         block = self.block
-        for content in (OWN, FRESH, FOREIGN):
+        for content in (OWN, FRESH, OTHER, FOREIGN):
             if content == FOREIGN and self.problem.n_blocks == 1:
                 continue
             work, atom = self.problem.work(), self.problem.scratch_atom(self.i)
             args = self.problem.data, self.v, self.i, atom
             least = block.number("oracle", *args, work)
-            if content != OWN:
+            if content in (FRESH, FOREIGN):
                 work = self.problem.work()
+            if content == OTHER:
+                known = (block.start, block.atom)
+                others = [one for one in known if not np.array_equal(one, atom)]
+                atom = (others or [atom])[0]
             if content == FOREIGN:
                 self._step_elsewhere(work)
             gap = self._prepare(self.i, atom, work)
@@ -92,17 +98,18 @@ class FusedCheck:
         has_bend = self.problem.curvature is not None and self.problem.quadratic
         if has_bend and content == OWN:
             self._bend(atom, move.astype(self.v.dtype), work, content)
+        before = np.full_like(self.v, np.abs(move).max())
         for scale in (0.75, -0.5):
-            out = np.zeros_like(self.v)
+            out = before.copy()
             found = self._spread(self.i, atom, scale, out, work)
             if not (
-                np.abs(out - scale * move).max() <= noise
+                np.abs(out - before - scale * move).max() <= noise
                 and abs(found - scale * more) <= noise_of_more
             ):
                 raise ProblemError(
                     f"spread and add disagree on block {self.i}{self._when(content)}."
                 )
-            self._hold_rows(out, work, content)
+            self._hold_rows(out != before, work, content)
         if has_bend and content != OWN:
             self._bend(atom, move.astype(self.v.dtype), work, content)
 
@@ -114,15 +121,15 @@ class FusedCheck:
         said = "curvature is {}, but slopes give {}" + self._when(content)
         block.agree(bend, ends[1] - ends[0], said, 1e-3 * np.abs(ends).sum())
 
-    def _hold_rows(self, out: np.ndarray, work: Any, content: int) -> None:
-        """Refuse rows that `spread` wrote and `touched` does not list."""
+    def _hold_rows(self, written: np.ndarray, work: Any, content: int) -> None:
+        """Refuse rows that `spread` has `written` and `touched` does not list."""
         problem = self.problem
         if problem.touched is None:
             return
         listed = np.zeros(problem.max_rows, np.int64)
         args = problem.data, self.i, listed, work
         count = int(self.block.number("touched", *args))
-        used = np.flatnonzero(out.reshape(len(out), -1).any(axis=1))
+        used = np.flatnonzero(written.reshape(len(written), -1).any(axis=1))
         if not np.isin(used, listed[:count]).all():
             raise ProblemError(
                 f"touched leaves out rows that spread wrote on block {self.i}"
