@@ -267,3 +267,13 @@ def test_the_gap_of_a_ready_step_is_that_of_its_own_oracle_only():
     y = random.integers(3, size=30)
     problem = wolfpack.chain_ssvm(np.split(X, 3), np.split(y, 3), 0.1)
     dataclasses.replace(problem).check()
+
+
+def test_a_check_that_passed_does_not_excuse_quadratic():
+    # `curvature` is held against the slopes only where g is said to be quadratic.
+    passed = []
+    for quadratic in (True, False):
+        problem = make(quadratic=quadratic)
+        problem.check()
+        passed.append(problem._passed)
+    assert len(set(passed)) == 2

@@ -255,7 +255,8 @@ class Problem:
         loops = self.kernels()
         digest = Fingerprint()
         facts = loops.key, self.fingerprint, self.start, self.max_rows, self.work()
-        digest.add((*facts, self.local, self.ridge, self.atom_room, source_hash()))
+        facts = *facts, self.local, self.ridge, self.quadratic, self.atom_room
+        digest.add((*facts, source_hash()))
         passed = digest.hexdigest()
         if passed == getattr(self, "_passed", None):
             return
