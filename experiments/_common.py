@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from _files import Row, digest, keep, load, read_rows, write_record, write_rows
 
 from wolfpack.engines.threads import count_cores
+from wolfpack.files.replace import save_picture
 
 HOLDS, REMARK, FAILS = "holds", "holds with a remark", "does not hold"
 NOT_JUDGED = "not judged here"
@@ -151,8 +152,8 @@ def save_pictures(experiment: Experiment, rows: list[Row], out: Path) -> None:
     with plt.rc_context(style):
         figure = experiment.draw(rows)
         path = out / f"{experiment.name}.svg"
-        figure.savefig(path, metadata={"Date": None})
-        figure.savefig(path.with_suffix(".png"), dpi=150)
+        save_picture(figure, path, metadata={"Date": None})
+        save_picture(figure, path.with_suffix(".png"))
         plt.close(figure)
 
 

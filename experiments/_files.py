@@ -7,6 +7,7 @@ together, the JSON file last: where it is there and the digest fits, all of it i
 
 import csv
 import hashlib
+import io
 import json
 import tempfile
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wolfpack.cli.report import BADGES
-from wolfpack.files.replace import put
+from wolfpack.files.replace import put, replacing
 from wolfpack.run.interrupt import AllOrNothing, Interrupt
 
 Row = dict[str, Any]
@@ -73,16 +74,19 @@ def digest(path: Path) -> str:
 def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write a record as JSON."""
     text = json.dumps(record, indent=2, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    with replacing(path) as file:
+        file.write(f"{text}\n".encode())
 
 
 def write_rows(path: Path, rows: list[Row]) -> None:
     """Write rows with all columns that any of them has."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: _short(v) for k, v in row.items()} for row in rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: _short(v) for k, v in row.items()} for row in rows)
+    with replacing(path) as file:
+        file.write(text.getvalue().encode())
 
 
 def read_rows(path: Path) -> list[Row]:

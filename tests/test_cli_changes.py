@@ -1,6 +1,7 @@
 import csv
 import gzip
 import json
+import signal
 
 import matplotlib.image
 import numpy as np
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from wolfpack import make_piecewise
 from wolfpack.cli import app
+from wolfpack.estimators import signals
 from wolfpack.files.table import read_table
 
 Y, CLEAN, JUMPS = make_piecewise(n=80, d=2, n_segments=3, rng=1)
@@ -167,6 +169,31 @@ def test_what_cannot_be(dated, monkeypatch, arguments, sentence):
     assert result.exit_code == 1
     assert sentence in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_anything_is_learnt_ends_it_at_once(dated, monkeypatch, number):
+    reached = []
+
+    def look_for_alpha(*_):
+        signal.raise_signal(number)
+        reached.append("the rest of a search that may take minutes")
+
+    monkeypatch.setattr(signals, "find_alpha", look_for_alpha)
+    result = run(dated)
+    assert (result.exit_code, result.stdout, reached) == (128 + number, "", [])
+    assert "wolfpack: interrupted." in result.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_lasso_keeps_its_points(
+    dated, tmp_path, monkeypatch, number
+):
+    monkeypatch.setattr(signals, "prune", lambda *_: signal.raise_signal(number))
+    result = run(dated, "--save", tmp_path / "kept.csv")
+    assert result.exit_code == 128 + number
+    assert "all jumps of the lasso so far, unpruned" in result.stdout
+    assert len((tmp_path / "kept.csv").read_text().splitlines()) == 81
 
 
 def test_a_constant_signal_has_no_change_points(tmp_path):

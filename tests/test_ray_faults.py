@@ -272,6 +272,23 @@ def test_a_signal_to_all_leaves_no_process_behind(number):
     assert_gone(below)
 
 
+def test_a_signal_while_ray_starts_leaves_no_process_behind():
+    script = SCRIPT.format(here=str(Path(__file__).parent), path=None)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    end = time.monotonic() + HANG_SECONDS
+    while not any("gcs_server" in name for name in children(process.pid).values()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    process.terminate()  # Ray itself would leave with code 15, and forget its agents
+    below = children(process.pid)
+    rest, errors = process.communicate(timeout=HANG_SECONDS)
+    assert (process.returncode, rest) == (143, ""), errors
+    assert_gone(below)
+
+
 def test_another_driver_goes_on_from_the_checkpoint(tmp_path):
     path = str(tmp_path / "server.npz")
     process, below = start_driver(path)

@@ -26,6 +26,7 @@ from wolfpack.files.npz import with_npz, write_npz
 from wolfpack.files.replace import put, replacing, save_picture
 
 SOURCES = Path(wolfpack.__file__).parent
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 OLD = b"precious: the result of a long run"
 
 
@@ -128,9 +129,10 @@ def test_nothing_is_written_in_another_way():
     ways = r"savez|savefig\(|\.to_csv\(|write_(text|bytes)\(|np\.save\(|os\.replace\("
     ways += r"|open\([^)]*[\"'][wax]b?\+?[\"']"
     alone = {"replace.py", "npz.py"}
+    paths = [*SOURCES.rglob("*.py"), *EXPERIMENTS.glob("*.py")]
     found = [
         f"{path.name}: {line.strip()}"
-        for path in SOURCES.rglob("*.py")
+        for path in paths
         if path.name not in alone
         for line in path.read_text().splitlines()
         if re.search(ways, line)

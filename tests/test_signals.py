@@ -24,6 +24,7 @@ from wolfpack import (
     make_piecewise,
 )
 from wolfpack.change_points import StaircaseWarning
+from wolfpack.estimators import signals as estimator
 
 NORMS = [1.0, 2.0, np.inf]
 TOGETHER = "rows of a signal belong together: their order and neighbours count"
@@ -377,6 +378,17 @@ def test_what_an_interrupted_fit_found_is_kept(signal):
     assert model.status_ is Status.INTERRUPTED
     assert model.labels_[-1] == model.n_change_points_ == model.change_points_.size
     assert np.isfinite(model.gap_)
+
+
+def test_a_fit_that_is_interrupted_while_it_prunes_keeps_all_points(
+    signal, monkeypatch
+):
+    monkeypatch.setattr(estimator, "prune", lambda *_: raise_signal(SIGINT))
+    model = GroupFusedLasso(n_change_points=3)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(signal[0])
+    np.testing.assert_array_equal(model.change_points_, model.candidates_)
+    assert model.labels_[-1] == model.n_change_points_ > 3
 
 
 def test_points_of_an_unfinished_fit_mean_nothing(signal):

@@ -195,9 +195,15 @@ def test_decimal_commas_of_a_signal(tmp_path):
     assert "4 rows, 1 column" in result.stdout
 
 
+@pytest.mark.parametrize("mark", ";,")
 @pytest.mark.parametrize("word", ["1,234", "-12,000", "1,000,000"])
-def test_thousands_are_not_guessed(tmp_path, word):
-    path = write(tmp_path / "a.csv", "x;label", f"{word};p", "7;q", f"{word};p", "8;q")
+def test_thousands_are_not_guessed(tmp_path, word, mark):
+    cell = f'"{word}"' if mark == "," else word
+    rows = [
+        f"{one}{mark}{label}"
+        for one, label in zip([cell, 7, cell, 8], "pqpq", strict=True)
+    ]
+    path = write(tmp_path / "a.csv", f"x{mark}label", *rows)
     result = run("fit", path)
     assert result.exit_code == 1
     assert f"line 2: '{word}' is" in result.stderr.replace(", column 'x'", "")
@@ -209,7 +215,7 @@ def test_thousands_are_not_guessed(tmp_path, word):
         assert found.X[0, 0] == float(word.replace(",", "."))
 
 
-@pytest.mark.parametrize("word", ['"1,234.5"', "5%", "$5", "3,50 €", '"1,234"'])
+@pytest.mark.parametrize("word", ['"1,234.5"', "5%", "$5", "3,50 €"])
 def test_what_looks_like_a_number_is_no_word(tmp_path, word):
     mark = ";" if "€" in word else ","
     lines = [f"{word}{mark}{k}" for k in "ppqq"]
@@ -221,6 +227,46 @@ def test_what_looks_like_a_number_is_no_word(tmp_path, word):
     reader = TableReader(decimal="point")
     reader.learn(path)
     assert reader.names == [f"x={word.strip(chr(34))}"]
+
+
+@pytest.mark.parametrize("missing", ["NA", "n/a", "?"])
+@pytest.mark.parametrize("decimal", [None, "comma"])
+def test_a_column_of_decimal_commas_is_no_words_where_one_is_missing(
+    tmp_path, missing, decimal
+):
+    rows = [row.replace(";", f";{missing};" if k == 4 else ";1,5;", 1)
+            for k, row in enumerate(rows_of(";", ","))]  # fmt: skip
+    path = write(tmp_path / "a.csv", "a;gap;b;label", *rows)
+    with pytest.raises(ValueError, match=r"line 2, column 'gap': '1,5' looks like a "):
+        TableReader(decimal=decimal).learn(path)
+
+
+def test_decimal_commas_between_quotes(tmp_path):
+    rows = [f'"{a:.3f}","{b:.3f}",{k}'.replace(".", ",")
+            for (a, b), k in zip(POINTS, LABELS, strict=True)]  # fmt: skip
+    path = write(tmp_path / "a.csv", "a,b,label", *rows)
+    for decimal in (None, "comma"):
+        reader = TableReader(decimal=decimal, standardize=False)
+        np.testing.assert_array_equal(reader.learn(path).X, POINTS)
+        assert len(reader.notes) == (decimal is None)
+
+
+@pytest.mark.parametrize(
+    ("names", "is_told"),
+    [
+        ("2019,2020,2021", True),
+        ("1,2,3", True),
+        ("2020,2019,0", True),
+        ("7,3,1", False),
+    ],
+)
+def test_a_first_line_of_numbers_above_numbered_labels_is_told(
+    tmp_path, names, is_told
+):
+    rows = [row.replace("p", "0").replace("q", "1") for row in rows_of()]
+    reader = TableReader()
+    assert len(reader.learn(write(tmp_path / "a.csv", names, *rows)).y) == 31
+    assert any("say --header" in note for note in reader.notes) is is_told
 
 
 @pytest.mark.parametrize(

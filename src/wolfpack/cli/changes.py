@@ -17,7 +17,7 @@ from wolfpack.cli.options import Decimal, check_target, check_targets
 from wolfpack.files.replace import replacing, save_picture
 from wolfpack.files.table import Table, read_table
 from wolfpack.result import in_words
-from wolfpack.run.interrupt import Interrupt
+from wolfpack.run.interrupt import Interrupt, Raised
 
 SHOWN = 4  # columns whose means are printed
 HELP = {
@@ -31,6 +31,7 @@ HELP = {
     "plot": "Draw the signal and its segments here.",
     "save": "Write signal, fitted signal and segments here, as CSV.",
 }
+CUT_SHORT = "it was interrupted: these are all jumps of the lasso so far, unpruned."
 Number = int | str | None
 
 
@@ -104,10 +105,12 @@ class Found:
             warnings.simplefilter("always")
             self.model = GroupFusedLasso(**options, callback=watcher)
             try:
-                self.model.fit((self.table.values - self.centre) / self.scale)
+                with Raised():
+                    self.model.fit((self.table.values - self.centre) / self.scale)
             except KeyboardInterrupt:
                 if not hasattr(self.model, "status_"):  # nothing is learnt yet
                     raise
+                warnings.warn(CUT_SHORT, stacklevel=1)
         said = (str(warning.message) for warning in caught)
         self.notes = [*self.table.notes, *dict.fromkeys(said)]
         self.signal = self.model.signal_ * self.scale + self.centre

@@ -17,6 +17,7 @@ from wolfpack.files.replace import replacing, save_picture
 from wolfpack.problem import Problem
 from wolfpack.problems.chain import chain_ssvm
 from wolfpack.result import in_words
+from wolfpack.run.interrupt import Raised
 
 CHAINS, SIGNALS = ("dates", "ocr", "conll2000"), ("piecewise", "acgh")
 
@@ -137,7 +138,8 @@ class Job(ABC):
         with Watcher(as_json, quiet) as watcher:
             model.set_params(engine=engine, callback=watcher)
             try:
-                model.fit(*data)
+                with Raised():
+                    model.fit(*data)
             except KeyboardInterrupt:
                 if not hasattr(model, "status_"):  # nothing is learnt yet
                     raise

@@ -192,16 +192,17 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         before = getattr(self, "result_", None)
         try:
             result = self._solve(problem, lambda signal: {"signal_": signal}, given)
+            dual = result.state.blocks.points
+            points = find_jumps(X, self.signal_, dual, alpha, self.q)
+            self.candidates_ = rows[points]
+            if number is not None:
+                points, self.costs_ = prune(X, points, number, weights, self.alpha)
         except KeyboardInterrupt:
             if getattr(self, "result_", None) is not before:  # this fit has learnt
                 jumps = np.diff(self.signal_, axis=0).any(axis=1)
                 self._keep(np.flatnonzero(jumps) + 1, rows, given)
             raise
-        points = find_jumps(X, self.signal_, result.state.blocks.points, alpha, self.q)
-        self.candidates_ = rows[points]
-        if number is not None:
-            points, self.costs_ = prune(X, points, number, weights, self.alpha)
-        elif result.status not in UNFINISHED:
+        if number is None and result.status not in UNFINISHED:
             warn_of_stairs(self.signal_, points)
         if refit:
             self.signal_ = segment_means(X, points, weights)

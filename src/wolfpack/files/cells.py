@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from wolfpack.files.own import bad
+
 # 0,5 and 1.234,5; thousands that 1,234 may also mean; what a person takes for a number.
 DECIMAL = re.compile(r"[+-]?(\d{1,3}([.' ]\d{3})+|\d*),\d+([eE][+-]?\d+)?")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
@@ -19,8 +21,10 @@ NUMBERISH = re.compile(r"[+-]?[$€£]? ?(?=\d)[\d.,' ]+([eE][+-]?\d+)? ?[%$€�
 COMMA, POINT = "comma", "point"
 
 
-def find_mark(line: str, decimal: str | None = None) -> str:
+def find_mark(line: str, decimal: str | None = None, quoted: bool = False) -> str:
     """Return what separates the cells of a line.
+
+    Decimal commas may stand between commas where cells are `quoted`.
 
     Examples
     --------
@@ -37,7 +41,8 @@ def find_mark(line: str, decimal: str | None = None) -> str:
     are_enough = len(commas) > 1 or (bool(commas) and floats(others) is not None)
     if len(parts) > 1 and are_enough and all(map(_begins_whole, commas)):
         return " "
-    mark = max(";\t" if decimal == COMMA else ",;\t", key=line.count)
+    marks = ";\t" if decimal == COMMA and not quoted else ",;\t"
+    mark = max(marks, key=line.count)
     return mark if mark in line else " "
 
 
@@ -64,7 +69,8 @@ def read_commas(
             line = lines[next(i for i, row in enumerate(rows) if row[j] == commas[0])]
             raise ValueError(
                 f"{path}, line {line}: {commas[0]!r} is a decimal comma, or separates "
-                "thousands: say --decimal comma, or write it without the comma."
+                "thousands: say --decimal comma, write it without the comma, or say "
+                "--decimal point if such cells are words."
             )
         for row in rows:
             if DECIMAL.fullmatch(row[j]):
@@ -91,14 +97,23 @@ def suspect_commas(path: Path, rows: list[list[str]]) -> list[str]:
 
 
 def refuse_numberish(path: Path, lines: Sequence[int], name: str, column: Sequence):
-    """Raise where all cells of a column of words look like numbers."""
-    odd = [k for k, cell in enumerate(column) if re.search("[,%$€£]", cell)]
-    if odd and all(map(NUMBERISH.fullmatch, column)):
-        raise ValueError(
-            f"{path}, line {lines[odd[0]]}, column {name!r}: {column[odd[0]]!r} looks "
-            "like a number, but is none; write it as in 1234.5, or say --decimal point "
-            "if such cells are words."
-        )
+    """Raise where cells of a column of words look like numbers."""
+    k = next((k for k, cell in enumerate(column) if _is_numberish(cell)), None)
+    if k is None:
+        return
+    others = [cell for cell in column if not NUMBERISH.fullmatch(cell)]
+    beside = f", beside {bad(others[0])}" if others else ""
+    advice = "fill or leave out what is missing, and " if others else ""
+    raise ValueError(
+        f"{path}, line {lines[k]}, column {name!r}: {column[k]!r} looks like a number, "
+        f"but is none{beside}; {advice}write it as in 1234.5, or say --decimal point "
+        "if such cells are words."
+    )
+
+
+def _is_numberish(cell: str) -> bool:
+    """Return whether a person takes this for a number, which Python does not."""
+    return bool(re.search("[,%$€£]", cell) and NUMBERISH.fullmatch(cell))
 
 
 def floats(cells: Sequence) -> np.ndarray | None:

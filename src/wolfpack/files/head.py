@@ -48,8 +48,13 @@ def find_head(
         return Head(True, names)
     if label in words and len({*below[label]}) < len(below[label]):
         return Head(True, names)
-    unsure = words if label is not None else _count_up(first, below)
-    return Head(False, data if unsure else None)
+    if label is None:
+        return Head(False, data if _count_up(first, below) else None)
+    features = [*range(label), *range(label + 1, len(first))]
+    are_years = len(features) > 1 and _count_up(
+        [first[j] for j in features], [below[j] for j in features]
+    )
+    return Head(False, data if words or are_years or _count_up(first, below) else None)
 
 
 def is_head(cells: Sequence[str]) -> bool:

@@ -81,10 +81,10 @@ def is_stream(path: str | os.PathLike) -> bool:
         return False
 
 
-def save_picture(figure: Any, path: str | os.PathLike) -> None:
+def save_picture(figure: Any, path: str | os.PathLike, **how: Any) -> None:
     """Write a figure of matplotlib as the kind of picture that its name asks for."""
     whole = io.BytesIO()  # Pillow does not notice all errors of a full disk
-    figure.savefig(whole, format=Path(path).suffix[1:].lower(), dpi=150)
+    figure.savefig(whole, format=Path(path).suffix[1:].lower(), dpi=150, **how)
     with replacing(path) as file:
         file.write(whole.getvalue())
 

@@ -199,7 +199,8 @@ def read_cells(
 ) -> tuple[list[int], list[list[str]], list[str]]:
     """Return the lines of the rows that are not empty, the rows, and notes."""
     text = open_text(path)
-    mark = find_mark(next(filter(str.strip, text.splitlines()), ""), decimal)
+    first = next(filter(str.strip, text.splitlines()), "")
+    mark = find_mark(first, decimal, quoted='"' in text)
     begins = io.StringIO(text, newline="")
     reader = csv.reader(begins, delimiter=mark, skipinitialspace=True)
     lines, rows = [], []
@@ -216,9 +217,10 @@ def read_cells(
             f"{path}, line {reader.line_num}: {one_line(error)}. A cell has at most "
             f"{csv.field_size_limit()} letters; is a quotation mark missing?"
         ) from error
-    if mark == ",":
-        return lines, rows, suspect_commas(path, rows) if decimal is None else []
-    return lines, rows, read_commas(path, lines, rows, decimal)
+    notes = read_commas(path, lines, rows, decimal)
+    if mark == "," and decimal is None:
+        notes += suspect_commas(path, rows)
+    return lines, rows, notes
 
 
 def _is_index(head: list[str] | None, rows: list[list[str]]) -> bool:

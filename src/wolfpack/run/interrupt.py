@@ -56,13 +56,29 @@ class Interrupt:
             signal.signal(number, handler)
         outer = self._before.get(self.signal or 0)
         if isinstance(outer, Interrupt) and not self._inherited:
-            outer(self.signal)
+            outer.pass_on(self.signal)
 
     def __call__(self, number: Any, *_: object) -> None:
         """Note a signal."""
         if self.asked:  # the second one is raised at once
             raise error_of(number)
         self.signal = number
+
+    def pass_on(self, number: Any) -> None:
+        """Note a signal that the code inside has answered."""
+        self.signal = number
+
+
+class Raised(Interrupt):
+    """Signals are raised at once, except those that a `solve` inside has answered.
+
+    Around a fit, whose own work may take minutes before there is anything to keep.
+    """
+
+    def __call__(self, number: Any, *_: object) -> None:
+        """Note a signal, and raise it."""
+        self.signal = number
+        raise error_of(number)
 
 
 class Held(Interrupt):
@@ -79,7 +95,7 @@ class Held(Interrupt):
             raise error_of(self.signal)
 
 
-class AllOrNothing(Held):
+class AllOrNothing(Raised, Held):
     """A signal ends the code inside at once, as a run cut short is no measurement.
 
     A `solve` inside stops early and returns, which is right for a person and wrong for
@@ -88,10 +104,9 @@ class AllOrNothing(Held):
     the end.
     """
 
-    def __call__(self, number: Any, *_: object) -> None:
-        """Note a signal, and raise it."""
-        self.signal = number
-        raise error_of(number)
+    def pass_on(self, number: Any) -> None:
+        """Raise a signal that the code inside has answered."""
+        self(number)
 
 
 @contextlib.contextmanager

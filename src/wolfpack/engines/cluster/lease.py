@@ -10,6 +10,7 @@ import threading
 from typing import Any, NamedTuple
 
 from wolfpack.engines.cluster import connect, noise, watchdog
+from wolfpack.run.interrupt import Held
 
 LEAVE_SECONDS = 9.0  # to leave a cluster whose head is lost; usually it takes 7
 
@@ -35,10 +36,12 @@ def enter(ray: Any, address: str | None, n_workers: int | None) -> Lease:
             connect.refuse_another(ray, address, busy=_users > 0)
         else:
             _release()
+            _over = threading.Event()
             try:
-                _over = _connect(ray, address, n_workers)
+                _connect(_over, ray, address, n_workers)
             except BaseException:
                 ray.shutdown()
+                _over.set()
                 raise
             _dog = watchdog.start(ray) if address is None else None
             noise.hide(ray)
@@ -71,33 +74,33 @@ def holds(ray: Any, lease: Lease | None) -> bool:
     return lease is not None and ray.is_initialized() and _name(ray) == lease.name
 
 
-def _connect(ray: Any, *where: Any) -> threading.Event:
+def _connect(over: threading.Event, ray: Any, *where: Any) -> None:
     """Start or join a cluster, in a thread that lives until the event is set.
 
     Linux ends the processes of a local Ray with the thread that started them, and the
-    run in that thread may end before the other runs do. The main thread outlives all
-    runs, so it needs no second thread.
+    run in that thread may end before the other runs do. In the main thread Ray would
+    handle SIGTERM while it starts, and end the program with half a cluster behind it;
+    so signals wait here until the cluster is there.
     """
-    over, ready = threading.Event(), threading.Event()
+    ready = threading.Event()
     failed: list[BaseException] = []
 
     def keep() -> None:
         try:
             connect.connect(ray, *where)
+            if over.is_set():  # a second signal, and no run waits any more
+                ray.shutdown()
         except BaseException as error:
             failed.append(error)
             over.set()
         ready.set()
         over.wait()
 
-    if threading.current_thread() is threading.main_thread():
-        connect.connect(ray, *where)
-        return over
-    threading.Thread(target=keep, name="wolfpack-ray", daemon=True).start()
-    ready.wait()
-    if failed:
-        raise failed[0]
-    return over
+    with Held():
+        threading.Thread(target=keep, name="wolfpack-ray", daemon=True).start()
+        ready.wait()
+        if failed:
+            raise failed[0]
 
 
 def _release() -> None:
