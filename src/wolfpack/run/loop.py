@@ -239,6 +239,8 @@ class Run:
             return
         passes = (calls - outer.numbers.calls) / self.problem.n_blocks
         if passes >= 1.0 and self.schedule.is_decision(calls):
+            if acceleration.goes_by_slopes(self.plan):
+                passes = 0.0  # s changes at outer steps only
             inner = self.journal.sum_gaps()
             acceleration.proceed(
                 outer, state.shared, inner, self.excess, calls, passes, self.crew

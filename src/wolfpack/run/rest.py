@@ -30,6 +30,7 @@ LOOKS = 3  # checks that must agree that the gap is at rest
 FALL = 0.9  # times the least gap: a smaller fall of the gap is none, unless it adds up
 NOISE = 4.0  # a gap below NOISE times the precision of v, times scale, is rounding
 RESTARTS = 8  # before a run at rest goes on with plain steps
+EARLY_PASSES = 5.0  # in which x may run ahead; that tells nothing
 RELAX = 1.1  # how much `most` rises at a check that finds f(x) below its start
 
 
@@ -53,7 +54,8 @@ def correct(run: "Run", objective: float) -> bool:
     shared, numbers = run.state.shared, outer.numbers
     if outer.reach >= 1.0:
         return False
-    runs_away = has_run_away(run, objective)
+    is_early = calls < EARLY_PASSES * run.problem.n_blocks
+    runs_away = not is_early and has_run_away(run, objective)
     numbers.most = outer.reach if runs_away else min(RELAX * numbers.most, 1.0)
     rests = is_at_rest(run)
     if rests and (numbers.restarts >= RESTARTS or numbers.least <= noise(run)):
