@@ -207,9 +207,54 @@ def test_covering_is_its_definition():
     assert both == (covering([20], [20], 60) + covering([40], [20], 60)) / 2
 
 
+# What the code of the Turing Change Point Dataset says of itself: annotators,
+# predictions, rows, and the score.
+PUBLISHED_F1 = [
+    ({1: [10, 20], 2: [11, 20], 3: [10], 4: [0, 5]}, [10, 20], 1.0),
+    ({1: [], 2: [10], 3: [50]}, [10], 0.9090909090909091),
+    ({1: [], 2: [10], 3: [50]}, [], 0.8),
+]
+PUBLISHED_COVERING = [
+    ({1: [10, 20], 2: [10], 3: [0, 5]}, [10, 20], 45, 0.7962962962962963),
+    ({1: [], 2: [10], 3: [40]}, [10], 45, 0.7954144620811286),
+    ({1: [], 2: [10], 3: [40]}, [], 45, 0.8189300411522634),
+    # Segments of rows 0 to 5, the true ones second there.
+    ([3], [3, 5], 6, 0.8333333333333334),
+    ([], [4], 6, 0.6666666666666666),
+    ([3], [2, 4], 6, 0.6666666666666666),
+    ([1, 2, 3], [], 6, 0.3333333333333333),
+]
+
+
+@pytest.mark.parametrize(("true", "guess", "expected"), PUBLISHED_F1)
+def test_f1_is_the_published_one(true, guess, expected):
+    assert change_point_f1(true, guess) == pytest.approx(expected, rel=1e-14)
+    assert change_point_f1(true, [*guess, 99], n=99) == change_point_f1(true, guess)
+
+
+@pytest.mark.parametrize(("true", "guess", "n", "expected"), PUBLISHED_COVERING)
+def test_covering_is_the_published_one(true, guess, n, expected):
+    assert covering(true, guess, n) == pytest.approx(expected, rel=1e-14)
+    assert covering(true, [*guess, n], n) == covering(true, guess, n)
+
+
+def test_points_choose_in_the_order_of_their_set():
+    """Python iterates over {31, 33, 0} as 0, 33, 31: 33 takes 32, and 31 takes 28."""
+    assert [*{31, 33, 0}] == [0, 33, 31]
+    assert change_point_f1([31, 33], [28, 32], margin=4) == 1.0
+    # 40 takes 39, the only one within reach of 38, although 44 is within its own.
+    assert [*{38, 40, 0}] == [40, 0, 38]
+    score = change_point_f1([38, 40], [39, 44], margin=4)
+    assert score == pytest.approx(2 / 3)
+
+
 def test_metrics_refuse():
-    with pytest.raises(ValueError, match=r"0, ..., 99; got 50 to 100\. The end"):
-        covering([50], [50, 100], 100)
+    with pytest.raises(ValueError, match=r"0, ..., 99; got 50 to 101\."):
+        covering([50], [50, 101], 100)
+    with pytest.raises(ValueError, match=r"0, ..., 99; got -1 to 50\."):
+        change_point_f1([50], [50, -1], n=100)
+    with pytest.raises(ValueError, match=r"0, \.\.\.; got -1 to 50\."):
+        change_point_f1([50], [50, -1])
     with pytest.raises(ValueError, match="whole numbers"):
         change_point_f1([50.5], [50])
     with pytest.raises(ValueError, match="margin"):
