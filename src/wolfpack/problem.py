@@ -23,7 +23,7 @@ from wolfpack.kernels.compile import is_compiled
 from wolfpack.kernels.fingerprint import Fingerprint
 from wolfpack.kernels.names import OPTIONAL, REQUIRED, names_of
 from wolfpack.kernels.records import canonical
-from wolfpack.kernels.specialise import Loops, specialise
+from wolfpack.kernels.specialise import Loops, specialise, specialise_once
 from wolfpack.update import atoms, gap, vectors
 
 
@@ -232,14 +232,15 @@ class Problem:
         """Return loops, compiled for this problem or ready to be.
 
         They are the loops of `update.gap`, which certify, and those of the modules that
-        an engine names in `loops`. Compiled functions are read anew each time, because
-        a constant that they use may have changed. Plain Python functions are called as
-        they are, by loops of this problem alone.
+        an engine names in `loops`. A user's compiled functions are read anew each time,
+        because a constant that they use may have changed. Plain Python functions are
+        called as they are, by loops of this problem alone.
         """
         kept = self.__dict__.setdefault("_loops", {})
         wanted = (gap, *loops)
-        if wanted not in kept or kept[wanted].compiled:
-            kept[wanted] = specialise(wanted, names_of(self))
+        if wanted not in kept or (kept[wanted].compiled and not self.is_ours):
+            make = specialise_once if self.is_ours else specialise
+            kept[wanted] = make(wanted, names_of(self))
         return kept[wanted]
 
     def check(self) -> None:

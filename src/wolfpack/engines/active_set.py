@@ -16,6 +16,7 @@ round moves all blocks at once, so it counts as one update, and as one pass. Mos
 is enough.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -112,9 +113,8 @@ class ActiveSetSession(Session):
         self.parts: list[Segments] = []
 
     def warm_up(self, run) -> None:
-        """Solve a signal of two rows and one jump, which compiles the loops."""
-        heights = np.array([[-3.0], [3.0]])
-        Segments(heights, np.ones(2), 1.0, True).round(math.inf)
+        """Compile the loops, which are the same for all signals, once per process."""
+        _warm_up()
 
     def open(self, run) -> None:
         """Sum up the signal; begin with the change points of the state, if any."""
@@ -147,6 +147,13 @@ class ActiveSetSession(Session):
             return None
         first, *others = self.parts
         return np.hstack([p.smooth for p in self.parts]) if others else first.smooth
+
+
+@functools.cache
+def _warm_up() -> None:
+    """Solve a signal of two rows and one jump."""
+    heights = np.array([[-3.0], [3.0]])
+    Segments(heights, np.ones(2), 1.0, True).round(math.inf)
 
 
 def make_parts(problem: Problem) -> "list[Segments]":

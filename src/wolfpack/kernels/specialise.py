@@ -96,6 +96,23 @@ def specialise(modules: Sequence[types.ModuleType], names: Mapping[str, Any]) ->
     return binding.loops(modules)
 
 
+def specialise_once(
+    modules: Sequence[types.ModuleType], names: Mapping[str, Any]
+) -> Loops:
+    """Do what `specialise` does, for functions whose constants never change.
+
+    The functions of wolfpack's own problems are such. Reading them anew for each of
+    many small problems would take far longer than solving them.
+    """
+    key = *modules, *names.items()
+    loops = _settled.pop(key, None) or specialise(modules, names)
+    if loops.compiled:
+        _settled[key] = loops
+    if len(_settled) > RECENT:
+        _settled.popitem(last=False)
+    return loops
+
+
 class _Binding:
     """One problem's functions, and copies of library modules that call them."""
 
@@ -178,6 +195,7 @@ class _Binding:
 
 _alive: weakref.WeakValueDictionary[str, _Binding] = weakref.WeakValueDictionary()
 _recent: OrderedDict[str, _Binding] = OrderedDict()
+_settled: OrderedDict[tuple, Loops] = OrderedDict()
 
 
 def _home_of(value: Any) -> types.ModuleType | None:

@@ -13,6 +13,7 @@ A_t u adds r_t u to row t and takes r_(t+1) u from the next, where r_t = 1 / sqr
 and the gradient of block t is the jump, X_t - X_(t+1). The gap is primal - dual.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,9 +93,12 @@ def touched(data, t, rows, work):
 
 
 def on_ball(ball: sets.Set) -> dict[str, Any]:
-    """Return the functions that depend on the norm."""
-    minimise, inside = ball.minimise, ball.contains
-    project: Any = ball.project
+    """Return the functions that depend on the norm: the same ones for each ball."""
+    return _on_ball(ball.minimise, ball.contains, ball.project)
+
+
+@functools.cache
+def _on_ball(minimise: Any, inside: Any, project: Any) -> dict[str, Any]:
 
     @jit
     def oracle(data, shared, t, atom, work):
