@@ -314,8 +314,10 @@ def test_a_change_in_a_store_changes_the_keys_of_its_loops(
     assert problem.store is store
 
     def folder():
-        """Where what the loop of Serial compiles to would be kept."""
+        """Where what the loop of Serial compiles to would be kept in a new process."""
         sources.source_hash.cache_clear()
+        _compile._settled.clear()
+        vars(problem).pop("_loops", None)
         return problem.kernels((serial,)).run._cache.cache_path
 
     before, copy = folder(), tmp_path / "store.py"
