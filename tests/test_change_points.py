@@ -293,6 +293,12 @@ def test_a_picture_of_change_points(plt, d):
     assert ax.get_title() == "3 change points"
     ax.figure.canvas.draw()
     if d == 3:
+        panels = ax.figure.axes
+        assert [one.get_ylabel() for one in panels] == [f"column {j}" for j in range(3)]
+        for j, one in enumerate(panels):
+            assert (one.lines[0].get_ydata() == model.Y[:, j]).all()
+            assert dashed(one) == dashed(ax)
+            assert len(one.patches) == 2  # every other one of 4 segments is shaded
         own = plt.figure().add_subplot()
         assert plot_change_points(model.Y, model, ax=own) is own
         means = [line for line in own.lines if line.get_linewidth() == 2]
@@ -312,13 +318,29 @@ def test_dates_are_on_the_axis_of_the_picture(plt, d):
     display.figure_.canvas.draw()
     noon = [days[t - 1] + pandas.Timedelta(hours=12) for t in model.change_points_]
     assert [pandas.Timestamp(x) for x in dashed(display.ax_)] == noon
-    assert "2024" in display.ax_.xaxis.get_major_formatter().get_offset()
+    assert "2024" in display.axes_[-1].xaxis.get_major_formatter().get_offset()
     if d == 2:
-        words = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+        words = [ax.get_ylabel() for ax in display.axes_]
+        assert words == ["sensor 0", "sensor 1"]
+        _, ax = plt.subplots()
+        display.plot(ax)
+        words = [text.get_text() for text in ax.get_legend().get_texts()]
         assert words == ["sensor 0", "sensor 1"]
     names = frame.set_axis([f"run {k % 3}" for k in range(60)])
     other = ChangePointsDisplay.from_estimator(model, names)  # no axis: rows
     assert dashed(other.ax_) == [t - 0.5 for t in model.change_points_]
+
+
+def test_the_truth_is_in_the_picture(plt):
+    model = Fitted(2)
+    truth = {"one": [10, 30], "other": [30, 45, 60]}  # 60 is the end of the signal
+    display = ChangePointsDisplay.from_estimator(model, model.Y, truth=truth)
+    for ax in display.axes_:
+        marks = [line for line in ax.lines if line.get_label() == "true"]
+        assert [line.get_xdata().tolist() for line in marks] == [[9.5, 29.5, 44.5]]
+    assert display.ax_.get_title() == "3 change points; triangles are the true ones"
+    with pytest.raises(ValueError, match="1 or 2 axes are needed; got 3"):
+        display.plot(plt.subplots(3)[1])
 
 
 def test_a_picture_needs_the_signal_of_the_fit():

@@ -125,8 +125,8 @@ def test_what_an_index_is(tmp_path, text, index, names):
     ("text", "sentence"),
     [
         ("a,b\n1,2\n3,x\n", "line 3, column 'b': 'x' is no number"),
-        ("a,b\n1,2\n\n3,\n", "line 4, column 'b': the cell is empty"),
-        ("a,b\n1,2\nnan,4\n", "line 3, column 'a': 'nan' is no number"),
+        ("a,b\n1,2\n\n3,inf\n", "line 4, column 'b': 'inf' is no number"),
+        ("a,b\n1,\n3,\n", "column 'b' has no number; leave it out"),
         ("a,b\n1,2\n3\n", "line 3: 1 cells, but 2 columns"),
         ("a,b\n1,2\n", "has 1 rows; 2 or more are needed"),
         ("a,b\n", "has 0 rows; 2 or more are needed"),
@@ -154,16 +154,24 @@ def test_what_is_wrong_with_a_table(tmp_path, text, sentence):
         (["signal.json"], "a signal comes in one of .csv"),
         (["bad.npy"], "bad.npy is no .npy file of numbers"),
         (["deep.npy"], "of shape (2, 2, 2)"),
-        (["nan.npy"], "row 1, column 0 is nan"),
+        (["inf.npy"], "row 1, column 0 is inf"),
+        (["signal.csv", "--truth", "4,x"], "--truth must be row numbers such as 40,60"),
+        (["signal.csv", "--truth", "4,81"], "for a signal of 80 rows"),
+        (["signal.csv", "--truth", "nosuch.json"], "nosuch.json does not exist"),
+        (["signal.csv", "--truth", "signal.json"], "1 to 200 of 80"),
+        (["signal.csv", "--truth", "bad.json"], "bad.json is no JSON"),
+        (["signal.csv", "--truth", "series.json"], "has no entry 'signal'"),
         (["other.npz"], "must hold one of Y, X, signal"),
     ],
 )
 def test_what_cannot_be(dated, monkeypatch, arguments, sentence):
     monkeypatch.chdir(dated.parent)
-    (dated.parent / "signal.json").write_text("[1, 2]")
+    (dated.parent / "signal.json").write_text("[1, 200]")
+    (dated.parent / "bad.json").write_text("[1, 2")
+    (dated.parent / "series.json").write_text('{"other": {"1": [3]}}')
     (dated.parent / "bad.npy").write_bytes(b"not numpy")
     np.save("deep.npy", np.zeros((2, 2, 2)))
-    np.save("nan.npy", np.array([1.0, np.nan, 2.0]))
+    np.save("inf.npy", np.array([1.0, np.inf, 2.0]))
     np.savez("other.npz", Z=Y)
     result = run(*arguments)
     assert result.exit_code == 1
@@ -194,6 +202,72 @@ def test_a_signal_after_the_lasso_keeps_its_points(
     assert result.exit_code == 128 + number
     assert "all jumps of the lasso so far, unpruned" in result.stdout
     assert len((tmp_path / "kept.csv").read_text().splitlines()) == 81
+
+
+@pytest.fixture
+def holes(tmp_path):
+    """A CSV file with empty cells, a row without numbers, and empty rows at the end."""
+    path = tmp_path / "holes.csv"
+    rows = [[f"{a!r}", f"{b!r}"] for a, b in Y.tolist()]
+    rows[0][1] = rows[30][0] = ""
+    rows[40] = ["", "NA"]
+    lines = ["a,b", *map(",".join, rows), ",", ","]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_empty_cells_are_missing(holes, tmp_path):
+    table = read_table(holes)
+    expected = Y.copy()
+    expected[0, 1] = expected[30, 0] = np.nan
+    expected[40] = np.nan
+    np.testing.assert_array_equal(table.values, expected)
+    kept = tmp_path / "out.csv"
+    result = run(holes, "--json", "--save", kept)
+    report = json.loads(result.stdout)
+    assert report["n_rows"] == 80
+    assert report["n_missing"] == 4
+    assert "4 of 160 numbers are missing." in report["notes"]
+    assert report["change_points"] == JUMPS.tolist()
+    first = np.nanmean(expected[: JUMPS[0]], axis=0)
+    assert report["means"][0] == pytest.approx(first.tolist())
+    with kept.open() as file:
+        saved = [*csv.reader(file)]
+    assert saved[41][:3] == ["40", "", ""]
+    assert all(saved[41][3:])
+
+
+def test_a_segment_without_a_number_has_no_mean(tmp_path):
+    values = Y.copy()
+    values[: JUMPS[0] + 1, 1] = np.nan
+    path = tmp_path / "late.npy"
+    np.save(path, values)
+    n = len(JUMPS)
+    report = json.loads(run(path, "--json", "--n", n).stdout)
+    assert np.abs(report["change_points"] - JUMPS).max() <= 1
+    means = [row[1] for row in report["means"]]
+    assert [mean is None for mean in means] == [True] + [False] * n
+    assert run(path, "--n", n).exit_code == 0
+
+
+@pytest.mark.parametrize("how", ["numbers", "list", "annotators", "series"])
+def test_the_truth_is_compared_and_drawn(dated, tmp_path, how):
+    points = JUMPS.tolist()
+    found = {
+        "list": points,
+        "annotators": {"1": points, "2": [*points, 80]},
+        "series": {"signal": {"1": points}, "other": {"1": []}},
+    }
+    truth = ",".join(map(str, points))
+    if how in found:
+        truth = tmp_path / "truth.json"
+        truth.write_text(json.dumps(found[how]))
+    picture = tmp_path / "out.png"
+    report = json.loads(run(dated, "--json", "--truth", truth).stdout)
+    assert report["truth"] == {"f1": 1.0, "margin": 5, "covering": 1.0}
+    result = run(dated, "--truth", truth, "--plot", picture)
+    assert "F1 1.000 (within 5 rows), covering 1.000." in result.stdout
+    assert matplotlib.image.imread(picture).std() > 0
 
 
 def test_a_constant_signal_has_no_change_points(tmp_path):

@@ -33,6 +33,7 @@ EXPECTED = {
     "check_methods_subset_invariance": TOGETHER,
     "check_sample_weight_equivalence_on_dense_data": f"{TOGETHER}; it shuffles rows",
     "check_fit1d": "a signal may have one dimension",
+    "check_sample_weights_shape": "weights may be those of entries",
 }
 
 

@@ -1,25 +1,25 @@
 """Change points: choose among candidates, choose their number, measure, draw."""
 
-from wolfpack.change_points.display import (
-    ChangePointsDisplay,
-    PathDisplay,
-    plot_change_points,
-)
+from wolfpack.change_points.display import ChangePointsDisplay, plot_change_points
+from wolfpack.change_points.many import ManyChangePoints, find_many
 from wolfpack.change_points.metrics import change_point_f1, covering
 from wolfpack.change_points.number import choose
 from wolfpack.change_points.path import FusedLassoPath, fused_lasso_path
+from wolfpack.change_points.path_display import PathDisplay
 from wolfpack.change_points.pruning import best_segments, thin
 from wolfpack.change_points.segmentation import StaircaseWarning
 
 __all__ = [
     "ChangePointsDisplay",
     "FusedLassoPath",
+    "ManyChangePoints",
     "PathDisplay",
     "StaircaseWarning",
     "best_segments",
     "change_point_f1",
     "choose",
     "covering",
+    "find_many",
     "fused_lasso_path",
     "plot_change_points",
     "thin",

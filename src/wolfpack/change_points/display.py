@@ -3,10 +3,12 @@
 Nothing is shown and nothing is saved: `ax_` and `figure_` are the picture.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wolfpack.change_points.metrics import annotators
 from wolfpack.plotting import BLUE, GREEN, GREY, ORANGE, RED, new_axes
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ COLOURS = (BLUE, ORANGE, GREEN, RED, "#CC79A7", "#56B4E9")
 class ChangePointsDisplay:
     """A signal, the means of its segments and its change points.
 
-    Up to 6 columns are drawn as lines; more of them as a heat map with a row for each.
+    Each of up to 6 columns has a panel of its own, in its own units; more columns are
+    rows of a heat map. Every other segment is shaded.
 
     Parameters
     ----------
@@ -35,11 +38,16 @@ class ChangePointsDisplay:
         default, and where the index is anything else.
     names : list of str, optional
         Names of the columns.
+    truth : sequence of int, or dict or sequence of such, optional
+        Change points that are known, of one annotator or of several: triangles at the
+        top.
 
     Attributes
     ----------
+    axes_ : array of Axes
+        The panels, after `plot`, from the top.
     ax_, figure_
-        The picture, after `plot`.
+        The first of them, and their figure.
 
     Examples
     --------
@@ -47,10 +55,11 @@ class ChangePointsDisplay:
     >>> from wolfpack.change_points import ChangePointsDisplay
     >>> Y, clean, change_points = wolfpack.make_piecewise(n=60, d=2, n_segments=3)
     >>> display = ChangePointsDisplay(Y, clean, change_points).plot()
-    >>> display.ax_.get_xlabel()
-    'row'
+    >>> [ax.get_ylabel() for ax in display.axes_]
+    ['column 0', 'column 1']
     """
 
+    axes_: np.ndarray
     ax_: "Axes"
     figure_: "Figure"
 
@@ -62,9 +71,10 @@ class ChangePointsDisplay:
         *,
         index: Any = None,
         names: list[str] | None = None,
+        truth: Any = None,
     ) -> None:
-        self.Y = _two_d(Y)
-        self.signal = _two_d(signal)
+        self.Y = two_d(Y)
+        self.signal = two_d(signal)
         if self.Y.shape != self.signal.shape:
             raise ValueError(
                 f"the signal has shape {self.Y.shape} and the fitted one "
@@ -73,10 +83,12 @@ class ChangePointsDisplay:
         self.change_points = np.asarray(change_points, dtype=np.intp)
         self.index = _axis(index, len(self.Y))
         self.names = names
+        marked = [] if truth is None else annotators(truth)
+        self.truth = sorted({t for points in marked for t in points if t < len(self.Y)})
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, Y: Any, ax: "Axes | None" = None
+        cls, estimator: Any, Y: Any, ax: Any = None, truth: Any = None
     ) -> "ChangePointsDisplay":
         """Draw a fitted `GroupFusedLasso` with the signal that it was fitted to.
 
@@ -86,8 +98,10 @@ class ChangePointsDisplay:
             A fitted model.
         Y : array, Series or DataFrame
             The signal; an index, and names of columns, go onto the axes.
-        ax : Axes, optional
-            Where to draw; new axes by default.
+        ax : Axes or array of Axes, optional
+            Where to draw: one for all columns, or one for each. Default: new ones.
+        truth : optional
+            Change points that are known.
         """
         from sklearn.utils.validation import check_is_fitted
 
@@ -99,38 +113,62 @@ class ChangePointsDisplay:
             estimator.change_points_,
             index=getattr(Y, "index", None),
             names=None if names is None else [str(name) for name in names],
+            truth=truth,
         ).plot(ax)
 
-    def plot(self, ax: "Axes | None" = None) -> "ChangePointsDisplay":
-        """Draw onto `ax`, or onto new axes."""
-        self.ax_ = ax = new_axes() if ax is None else ax
-        self.figure_ = ax.figure  # pyright: ignore[reportAttributeAccessIssue]
-        if self.Y.shape[1] > MAX_LINES:
-            self._draw_map(ax)
-        else:
-            self._draw_lines(ax)
-        for t in self.change_points:
-            ax.axvline(self._between(t), color=GREY, linestyle="--", linewidth=0.8)
+    def plot(self, ax: Any = None) -> "ChangePointsDisplay":
+        """Draw onto one Axes, or an array with one per column; new ones by default."""
+        d = self.Y.shape[1]
+        if ax is None:
+            ax = new_axes() if d == 1 or d > MAX_LINES else _panels(d)
+        self.axes_ = axes = np.ravel(ax)
+        if len(axes) not in (1, d):
+            raise ValueError(f"1 or {d} axes are needed; got {len(axes)}.")
+        self.ax_, self.figure_ = axes[0], axes[0].figure
+        columns = [range(d)] if len(axes) == 1 else [[j] for j in range(d)]
+        for one, own in zip(axes, columns, strict=True):
+            if len(own) > MAX_LINES:
+                self._draw_map(one)
+            else:
+                self._draw_lines(one, own)
+            self._draw_points(one, shaded=len(own) <= MAX_LINES)
         if self.index.dtype.kind == "M":
-            _write_dates(ax)
+            for one in axes:
+                _write_dates(one)
         else:
-            ax.set_xlabel("row")
+            axes[-1].set_xlabel("row")
         count = len(self.change_points)
-        ax.set_title(f"{count} change point{'' if count == 1 else 's'}")
+        known = "; triangles are the true ones" if self.truth else ""
+        axes[0].set_title(f"{count} change point{'' if count == 1 else 's'}{known}")
         return self
 
-    def _draw_lines(self, ax: "Axes") -> None:
+    def _draw_points(self, ax: "Axes", shaded: bool) -> None:
+        places = [self._between(t) for t in self.change_points]
+        for place in places:
+            ax.axvline(place, color=GREY, linestyle="--", linewidth=0.8)
+        ends = [*places, self.index[-1]]
+        for first, last in zip(ends[::2], ends[1::2], strict=False) if shaded else ():
+            ax.axvspan(first, last, color=GREY, alpha=0.1, linewidth=0)
+        if self.truth:
+            marks = [self._between(t) if t else self.index[0] for t in self.truth]
+            heights, where = np.ones(len(marks)), ax.get_xaxis_transform()
+            style: dict[str, Any] = {"color": RED, "linestyle": "none", "marker": "v"}
+            style |= {"clip_on": False, "label": "true", "zorder": 3}
+            ax.plot(marks, heights, transform=where, **style)
+
+    def _draw_lines(self, ax: "Axes", columns: Sequence[int]) -> None:
         names = self.names or [f"column {j}" for j in range(self.Y.shape[1])]
         parts = np.split(np.arange(len(self.Y)), self.change_points)
-        for j, (name, colour) in enumerate(zip(names, COLOURS, strict=False)):
+        for j, colour in zip(columns, COLOURS, strict=False):
             ax.plot(self.index, self.Y[:, j], color=colour, linewidth=0.8, alpha=0.45)
             for k, rows in enumerate(parts):
-                label = name if k == 0 else None
+                label = names[j] if k == 0 else None
                 mean = self.signal[rows, j]
                 ax.plot(self.index[rows], mean, color=colour, linewidth=2, label=label)
-        if len(names) > 1:
+        if len(columns) > 1:
             ax.legend(frameon=False)
-        ax.set_ylabel("value" if len(names) > 1 or not self.names else names[0])
+        is_named = len(columns) == 1 and (self.names or self.Y.shape[1] > 1)
+        ax.set_ylabel(names[columns[0]] if is_named else "value")
         ax.margins(x=0)
 
     def _draw_map(self, ax: "Axes") -> None:
@@ -154,84 +192,12 @@ class ChangePointsDisplay:
         return first + (second - first) / 2
 
 
-class PathDisplay:
-    """How many change points there are, and how the signal grows, as alpha falls.
-
-    Parameters
-    ----------
-    alphas : array (n_alphas,)
-        Descending.
-    signals : array (n_alphas, n, d)
-        The signal at each alpha.
-    change_points : list of int arrays
-        The change points at each alpha.
-
-    Attributes
-    ----------
-    axes_, figure_
-        The picture, after `plot`: the number of points, and the size of each jump.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from wolfpack.change_points import PathDisplay
-    >>> signals = np.array([[[2.0]] * 4, [[1.0], [1.0], [3.0], [3.0]]])
-    >>> display = PathDisplay([4.0, 1.0], signals, [[], [2]]).plot()
-    >>> [ax.get_ylabel() for ax in display.axes_]
-    ['change points', 'size of each jump']
-    """
-
-    axes_: np.ndarray
-    figure_: "Figure"
-
-    def __init__(self, alphas: Any, signals: Any, change_points: Any) -> None:
-        self.alphas = np.asarray(alphas, dtype=np.float64)
-        self.signals = [_two_d(signal) for signal in signals]
-        self.change_points = [np.asarray(t, dtype=np.intp) for t in change_points]
-
-    @classmethod
-    def from_path(cls, path: Any, axes: Any = None) -> "PathDisplay":
-        """Draw what `fused_lasso_path` returned."""
-        return cls(path.alphas, path.signals, path.change_points).plot(axes)
-
-    def plot(self, axes: Any = None) -> "PathDisplay":
-        """Draw onto two axes, or onto new ones."""
-        if axes is None:
-            import matplotlib.pyplot as plt
-
-            shape = {"figsize": (6, 5.2), "layout": "constrained"}
-            _, axes = plt.subplots(2, 1, sharex=True, **shape)
-        self.axes_ = np.ravel(axes)
-        if len(self.axes_) != 2:
-            raise ValueError(f"2 axes are needed; got {len(self.axes_)}.")
-        top, bottom = self.axes_
-        self.figure_ = top.figure
-        counts = [len(points) for points in self.change_points]
-        top.step(self.alphas, counts, "o-", where="mid", color=BLUE, markersize=3)
-        top.set_ylabel("change points")
-        bottom.plot(self.alphas, self._jumps(), color=GREY, linewidth=0.8, alpha=0.7)
-        bottom.set_ylabel("size of each jump")
-        bottom.set_xlabel("alpha")
-        top.set_xscale("log")
-        bottom.set_xscale("log")
-        top.invert_xaxis()
-        if not top.get_shared_x_axes().joined(top, bottom):
-            bottom.invert_xaxis()
-        for ax in self.axes_:
-            ax.grid(alpha=0.3)
-        return self
-
-    def _jumps(self) -> np.ndarray:
-        """Return |x_t - x_(t-1)| at each alpha, of rows that jump at any of them."""
-        found = np.unique(np.concatenate(self.change_points))
-        sizes = [np.linalg.norm(x[found] - x[found - 1], axis=1) for x in self.signals]
-        return np.array(sizes)
-
-
-def plot_change_points(Y: Any, model: Any, ax: "Axes | None" = None) -> "Axes":
+def plot_change_points(
+    Y: Any, model: Any, ax: Any = None, *, truth: Any = None
+) -> "Axes":
     """Draw a signal, the segment means and the change points of a fitted model.
 
-    It is short for `ChangePointsDisplay.from_estimator(model, Y, ax=ax).ax_`.
+    It is short for `ChangePointsDisplay.from_estimator(model, Y, ax, truth).ax_`.
 
     Examples
     --------
@@ -241,7 +207,15 @@ def plot_change_points(Y: Any, model: Any, ax: "Axes | None" = None) -> "Axes":
     >>> model = wolfpack.GroupFusedLasso(n_change_points=2).fit(Y)
     >>> ax = plot_change_points(Y, model)
     """
-    return ChangePointsDisplay.from_estimator(model, Y, ax=ax).ax_
+    return ChangePointsDisplay.from_estimator(model, Y, ax, truth).ax_
+
+
+def _panels(count: int) -> Any:
+    """Return the axes of a new figure, one below the other."""
+    import matplotlib.pyplot as plt
+
+    how: dict[str, Any] = {"sharex": True, "layout": "constrained"}
+    return plt.subplots(count, 1, figsize=(6, 1.2 + 1.4 * count), **how)[1]
 
 
 def _write_dates(ax: "Axes") -> None:
@@ -262,6 +236,7 @@ def _axis(index: Any, n: int) -> np.ndarray:
     return rows if rises else np.arange(n)
 
 
-def _two_d(values: Any) -> np.ndarray:
+def two_d(values: Any) -> np.ndarray:
+    """Return a signal of one dimension as one column."""
     values = np.asarray(values, dtype=np.float64)
     return values[:, np.newaxis] if values.ndim == 1 else values

@@ -46,7 +46,7 @@ def covering(true: Annotations, predicted: Points, n: int) -> float:
     0.75
     """
     guess = _bounds(predicted, n)
-    scores = [_cover(_bounds(points, n), guess) for points in _annotators(true)]
+    scores = [_cover(_bounds(points, n), guess) for points in annotators(true)]
     return float(np.mean(scores))
 
 
@@ -93,13 +93,13 @@ def change_point_f1(
     if margin < 0:
         raise ValueError(f"margin must be 0 or more rows; got {margin}.")
     guess = _with_row_0(_inside(predicted, n))
-    annotators = [_with_row_0(_inside(points, n)) for points in _annotators(true)]
+    marked = [_with_row_0(_inside(points, n)) for points in annotators(true)]
     everyone: set[int] = set()
-    for points in annotators:
+    for points in marked:
         for point in points:  # one at a time: the order of a set depends on it
             everyone.add(point)
     precision = _n_found(everyone, guess, margin) / len(guess)
-    found = [_n_found(points, guess, margin) / len(points) for points in annotators]
+    found = [_n_found(points, guess, margin) / len(points) for points in marked]
     recall = sum(found) / len(found)
     return 2 * precision * recall / (precision + recall)
 
@@ -145,7 +145,7 @@ def _inside(points: Points, n: int | None) -> list[int]:
     return [row for row in rows if row != n]
 
 
-def _annotators(true: Annotations) -> list[list[int]]:
+def annotators(true: Annotations) -> list[list[int]]:
     """Return a list of points for each annotator; a flat list is one annotator."""
     if isinstance(true, Mapping):
         return [_rows(points) for points in true.values()]

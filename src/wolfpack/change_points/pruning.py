@@ -50,8 +50,9 @@ def best_segments(
         in their number: `thin` them to `MAX_CANDIDATES` first.
     k_max : int
         The most points; where there are fewer candidates, all of them is the most.
-    weights : array (n,), optional
-        Weights of the rows: a row of weight 2 counts as two rows.
+    weights : array (n,) or (n, d), optional
+        Weights of the rows: a row of weight 2 counts as two rows. Or of all entries: 0
+        where one is missing.
 
     Returns
     -------
@@ -167,6 +168,8 @@ class _Parts(NamedTuple):
     def cut(cls, Y, candidates, weights) -> "_Parts":
         Y = np.asarray(Y, dtype=np.float64)
         Y = Y[:, np.newaxis] if Y.ndim == 1 else Y
+        if np.ndim(weights) == 2:
+            return _EntryParts.cut(Y, candidates, weights)
         Y = Y - Y.mean(axis=0)  # sums of squares do not lose digits to an offset
         w = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
         starts = _starts(candidates, len(Y))
@@ -213,6 +216,43 @@ class _Parts(NamedTuple):
         sums = np.add.reduceat(self.weights[:, np.newaxis] * self.means, first)
         means = sums / np.where(weights > 0, weights, 1.0)[:, np.newaxis]
         return _Parts(self.starts[first], weights, means, self.within)
+
+
+class _EntryParts(_Parts):
+    """The same, where each entry has a weight: `weights` has one column for each."""
+
+    @classmethod
+    def cut(cls, Y, candidates, weights) -> "_EntryParts":
+        known, starts = weights > 0, _starts(candidates, len(Y))
+        Y = np.where(known, Y, 0.0)
+        Y = np.where(known, Y - np.average(Y, axis=0, weights=weights), 0.0)
+        size = np.add.reduceat(weights, starts)
+        means = np.add.reduceat(weights * Y, starts) / np.where(size > 0, size, 1.0)
+        rest = Y - np.repeat(means, np.diff(starts, append=len(Y)), axis=0)
+        return cls(starts, size, means, float((weights * np.square(rest)).sum()))
+
+    def costs(self) -> np.ndarray:
+        """Return the sum of the costs of all columns."""
+        total = np.zeros(())
+        for weights, means in zip(self.weights.T, self.means.T, strict=True):
+            own = _Parts(self.starts, weights, means[:, np.newaxis], 0.0)
+            total = total + own.costs()
+        return total
+
+    def merging_costs(self) -> np.ndarray:
+        """Return what the sum of squares grows by when two neighbours are merged."""
+        left, right = self.weights[:-1], self.weights[1:]
+        sums = left + right
+        harmonic = left * right / np.where(sums > 0, sums, 1.0)
+        return (harmonic * np.square(np.diff(self.means, axis=0))).sum(axis=1)
+
+    def merged(self, dropped: np.ndarray) -> "_EntryParts":
+        """Merge part t with part t + 1, for each t of `dropped`."""
+        first = np.delete(np.arange(len(self.starts)), dropped + 1)
+        weights = np.add.reduceat(self.weights, first)
+        sums = np.add.reduceat(self.weights * self.means, first)
+        means = sums / np.where(weights > 0, weights, 1.0)
+        return _EntryParts(self.starts[first], weights, means, self.within)
 
 
 def _starts(candidates: np.ndarray, n: int) -> np.ndarray:

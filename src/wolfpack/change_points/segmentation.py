@@ -4,7 +4,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    validate_data,
+)
 
 from wolfpack.change_points.number import choose
 from wolfpack.change_points.pruning import add_rows, best_segments, thin
@@ -44,7 +48,14 @@ def read_signal(model: Any, X: Any, reset: bool = False) -> Any:
     if reset or model.n_features_in_ == 1:
         X = as_columns(X)
     least, types = 2 if reset else 0, [np.float64, np.float32]
-    return validate_data(model, X, reset=reset, dtype=types, ensure_min_samples=least)
+    how = {"dtype": types, "ensure_min_samples": least}
+    return validate_data(model, X, reset=reset, ensure_all_finite="allow-nan", **how)
+
+
+def check_signal(X: Any) -> np.ndarray:
+    """Return a signal as rows of floats, where NaN is a missing entry."""
+    how: dict[str, Any] = {"dtype": "float64", "ensure_all_finite": "allow-nan"}
+    return check_array(as_columns(X), ensure_min_samples=2, **how)
 
 
 def segment_means(

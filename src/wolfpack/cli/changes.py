@@ -14,12 +14,14 @@ from rich.table import Table as Grid
 
 from wolfpack.cli.console import Watcher, fail, leave, plain_errors
 from wolfpack.cli.options import Decimal, check_target, check_targets
+from wolfpack.cli.truth import read_truth
 from wolfpack.files.replace import replacing, save_picture
 from wolfpack.files.table import Table, read_table
 from wolfpack.result import in_words
 from wolfpack.run.interrupt import Interrupt, Raised
 
 SHOWN = 4  # columns whose means are printed
+MARGIN = 5  # rows within which a known point counts as found
 HELP = {
     "file": "A signal, one row a time: .csv, .tsv, .txt, .npy or .npz.",
     "n": "How many change points; auto; or all of the lasso, unpruned.",
@@ -29,6 +31,7 @@ HELP = {
     "header": "Whether a first line of a table is names. Default: by what is in it.",
     "decimal": "Of numbers in a table, where it cannot be told.",
     "plot": "Draw the signal and its segments here.",
+    "truth": "Known change points, to draw and compare with: 40,60 or a .json file.",
     "save": "Write signal, fitted signal and segments here, as CSV.",
 }
 CUT_SHORT = "it was interrupted: these are all jumps of the lasso so far, unpruned."
@@ -49,12 +52,14 @@ def changes(
         float | None, typer.Option(help="Time limit in seconds.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help=HELP["plot"])] = None,
+    truth: Annotated[str | None, typer.Option(help=HELP["truth"])] = None,
     save: Annotated[Path | None, typer.Option(help=HELP["save"])] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Find the change points of a signal in a file.
 
     A CSV file may have a line of names, and an index of dates in its first column.
+    Empty cells are missing values.
     In Python: `wolfpack.GroupFusedLasso(n_change_points="auto").fit(Y)`.
     Exit code 0: converged; 3: a limit was reached first; 130: interrupted;
     143: ended by SIGTERM.
@@ -66,6 +71,9 @@ def changes(
         table = read_table(file, header, decimal and decimal.value)
         options = {"n_change_points": _read_number(n), "alpha": alpha, "q": q}
         found = Found(table, standardize, as_json)
+        if truth is not None:
+            series = file.name.partition(".")[0]
+            found.truth = read_truth(truth, series, len(table.values))
         with Interrupt() as stop:  # the answer is saved before the command ends
             found.fit({**options, "max_seconds": max_seconds})
             report, failed = found.report(), None
@@ -86,12 +94,14 @@ class Found:
     """A signal, the model fitted to it, and both in the units of the file."""
 
     model: Any
+    truth: Any = None  # change points that are known
 
     def __init__(self, table: Table, standardize: bool, quiet: bool) -> None:
         self.table, self.quiet = table, quiet
         self.centre, self.scale = np.zeros(1), np.ones(1)
         if standardize:
-            self.centre, scale = table.values.mean(axis=0), table.values.std(axis=0)
+            self.centre = np.nanmean(table.values, axis=0)
+            scale = np.nanstd(table.values, axis=0)
             self.scale = np.where(scale > 0, scale, 1.0)
 
     def fit(self, options: dict[str, Any]) -> None:
@@ -128,7 +138,8 @@ class Found:
             "n_change_points": len(points),
             "change_points": points,
             "lengths": [len(rows) for rows in self.parts],
-            "means": [table.values[rows].mean(axis=0).tolist() for rows in self.parts],
+            "means": [_means(table.values[rows]) for rows in self.parts],
+            "n_missing": int(np.isnan(table.values).sum()),
             "alpha": model.alpha_,
             "alpha_max": model.alpha_max_,
             "primal": model.objective_,
@@ -140,7 +151,27 @@ class Found:
         }
         if table.index is not None:
             report["index"] = [table.index[t] for t in points]
+        if self.truth is not None:
+            report["truth"] = self._compare(points, len(table.values))
         return report
+
+    def _compare(self, points: list[int], n: int) -> dict[str, float]:
+        from wolfpack.change_points import change_point_f1, covering
+
+        score = change_point_f1(self.truth, points, MARGIN, n)
+        return {
+            "f1": score,
+            "margin": MARGIN,
+            "covering": covering(self.truth, points, n),
+        }
+
+
+def _means(values: np.ndarray) -> list[float | None]:
+    """Return the mean of each column; None where it has no number."""
+    known = ~np.isnan(values)
+    sums = np.where(known, values, 0.0).sum(axis=0)
+    pairs = zip(sums.tolist(), known.sum(axis=0).tolist(), strict=True)
+    return [total / count if count else None for total, count in pairs]
 
 
 def _read_number(text: str) -> Number:
@@ -162,20 +193,22 @@ def _keep(found: Found, report: dict[str, Any], plot: Path | None, save: Path | 
         index = table.index or range(len(table.values))
         rows = zip(index, table.values, found.signal, model.labels_, strict=True)
         for name, given, fitted, label in rows:
-            writer.writerow([name, *given.tolist(), *fitted.tolist(), label])
+            cells = ["" if np.isnan(value) else value for value in given.tolist()]
+            writer.writerow([name, *cells, *fitted.tolist(), label])
         with replacing(save) as file:
             file.write(text.getvalue().encode())
         report["saved"] = str(save)
     if plot is not None:
-        from wolfpack.change_points import ChangePointsDisplay
+        from wolfpack.change_points.display import MAX_LINES, ChangePointsDisplay
 
-        about = {"index": table.axis(), "names": table.names}
+        about = {"index": table.axis(), "names": table.names, "truth": found.truth}
         drawn = table.values, found.signal
-        if table.values.shape[1] > 1:  # columns of other units share one axis
+        is_map = table.values.shape[1] > MAX_LINES  # columns share one scale of colours
+        if is_map:
             drawn = tuple((one - found.centre) / found.scale for one in drawn)
         display = ChangePointsDisplay(*drawn, model.change_points_, **about).plot()
-        if found.scale.size > 1 and display.ax_.get_ylabel() == "value":
-            display.ax_.set_ylabel("value, standardised")
+        if is_map and found.scale.size > 1:
+            display.ax_.set_ylabel("column, standardised")
         save_picture(display.figure_, plot)
         report["plot"] = str(plot)
 
@@ -200,6 +233,12 @@ def _show(path: Path, found: Found, report: dict[str, Any]) -> None:
         f"{report['relative_gap']:.1e}, {in_words(report['gap_over_primal'])}).",
         *(f"Note: {note}" for note in report["notes"]),
     ]
+    if "truth" in report:
+        seen = report["truth"]
+        lines.append(
+            f"Beside the truth: F1 {seen['f1']:.3f} (within {MARGIN} rows), covering "
+            f"{seen['covering']:.3f}."
+        )
     names = {"saved": "Saved", "plot": "Picture"}
     lines += [f"{names[k]}: {report[k]}" for k in names if k in report]
     console.print("\n".join(lines), markup=False)
@@ -216,8 +255,8 @@ def _segments(found: Found) -> Grid:
     for name in table.names[:SHOWN]:
         grid.add_column(f"mean of {name}", justify="right")
     for k, rows in enumerate(found.parts):
-        means = table.values[rows].mean(axis=0)[:SHOWN]
+        means = _means(table.values[rows])[:SHOWN]
         named = [] if table.index is None else [table.index[rows[0]]]
-        numbers = (f"{mean:.5g}" for mean in means)
+        numbers = ("" if mean is None else f"{mean:.5g}" for mean in means)
         grid.add_row(str(k), str(rows[0]), *named, str(len(rows)), *numbers)
     return grid

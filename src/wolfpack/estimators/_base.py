@@ -54,11 +54,14 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         X: Any,
         y: Any = None,
         sample_weight: Any = None,
+        certify: Callable[[Result], Result] = lambda result: result,
     ) -> Result:
         """Solve, telling the callbacks of each pass; keep what was learnt.
 
         `describe` turns a solution into the attributes of a fitted estimator. `X`, `y`
         and `sample_weight` are those that `fit` was given: callbacks may score them.
+        `certify` changes a result into that of the problem that a user has, where
+        `problem` is a step towards it.
         """
         max_iter, rng = self._limit("max_iter"), self._generator()
         averaging, engine = self._flag("averaging"), self._choose_engine()
@@ -94,6 +97,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
                 f"warm_start goes on with the same sequences or signal, but {error} "
                 "Set warm_start=False to start anew."
             ) from error
+        result = certify(result)
         self._learn(result, describe)
         self._ridge = problem.ridge
         context.call_on_fit_task_end(**about, reconstruction_attributes={})

@@ -6,34 +6,27 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_array,
-    check_is_fitted,
-)
+from sklearn.utils.validation import check_is_fitted
 
+from wolfpack.change_points.given import Limits, read_given
 from wolfpack.change_points.number import enough_candidates
 from wolfpack.change_points.path import find_alpha
 from wolfpack.change_points.segmentation import (
     StaircaseWarning,
-    as_columns,
     check_number,
+    check_signal,
     fill_rows,
     find_jumps,
-    largest_alpha,
     price_ratio,
     prune,
     read_signal,
-    segment_means,
     warn_of_stairs,
-    weighted_rows,
 )
 from wolfpack.checks.inputs import positive
 from wolfpack.engines.active_set import ActiveSet
 from wolfpack.estimators._base import UNFINISHED, DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
 from wolfpack.problem import Problem
-from wolfpack.problems.fused_lasso import group_fused_lasso
 from wolfpack.result import Event
 from wolfpack.state import State
 
@@ -169,11 +162,12 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         Parameters
         ----------
         X : array (n, d) or (n,), or a pandas Series or DataFrame
-            The noisy signal, one row a time.
+            The noisy signal, one row a time. NaN is a missing entry.
         y : None
             Not used.
-        sample_weight : array (n,), optional
-            Weights of the rows; those of weight 0 follow the row before them.
+        sample_weight : array (n,) or (n, d), optional
+            Weights of the rows, or of all entries. Rows of weight 0 follow the row
+            before them; an entry of weight 0 counts as missing.
 
         Returns
         -------
@@ -181,32 +175,35 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
             Itself.
         """
         X = read_signal(self, X, reset=True)
-        rows, weights = weighted_rows(X, sample_weight)
-        given, X = X, X[rows]
-        number = check_number(self.n_change_points, len(X))
+        given = read_given(X, sample_weight)
+        values, rows, q = given.values, given.rows, self.q
+        number = check_number(self.n_change_points, len(values))
         refit = number is not None if self.refit == "auto" else self._flag("refit")
-        self.alpha_max_ = largest_alpha(X, self.q, weights)
-        self.alpha_ = alpha = self._choose_alpha(X, number, weights)
-        problem = group_fused_lasso(X, alpha, q=self.q, weights=weights)
+        self.alpha_max_ = given.largest_alpha(q)
+        self.alpha_ = alpha = self._choose_alpha(values, number, given.weights)
         vars(self).pop("costs_", None)  # of an earlier fit that chose among points
         before = getattr(self, "result_", None)
         try:
-            result = self._solve(problem, lambda signal: {"signal_": signal}, given)
-            dual = result.state.blocks.points
-            points = find_jumps(X, self.signal_, dual, alpha, self.q)
+            with given.interruptible() as stop:
+                problem = given.problem(alpha, q, Limits(self, stop))
+                how = {"certify": given.certify}
+                result = self._solve(problem, lambda Z: {"signal_": Z}, X, **how)
+            points = find_jumps(values, self.signal_, given.prices(result), alpha, q)
             self.candidates_ = rows[points]
             if number is not None:
-                points, self.costs_ = prune(X, points, number, weights, self.alpha)
+                for Y, w in given.trials(number):
+                    given.chosen, self.costs_ = prune(Y, points, number, w, self.alpha)
+                points = given.chosen
         except KeyboardInterrupt:
             if getattr(self, "result_", None) is not before:  # this fit has learnt
                 jumps = np.diff(self.signal_, axis=0).any(axis=1)
-                self._keep(np.flatnonzero(jumps) + 1, rows, given)
+                self._keep(np.flatnonzero(jumps) + 1, rows, X)
             raise
         if number is None and result.status not in UNFINISHED:
             warn_of_stairs(self.signal_, points)
         if refit:
-            self.signal_ = segment_means(X, points, weights)
-        self._keep(points, rows, given)
+            self.signal_ = given.means(points, self.signal_)
+        self._keep(points, rows, X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None):
@@ -272,6 +269,12 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         signal = fill_rows(self.signal_, rows, len(given))
         self.signal_ = signal.astype(given.dtype, copy=False)
 
+    def __sklearn_tags__(self):
+        """Say whether NaN is a missing value: the default engine takes it."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = isinstance(self.engine, ActiveSet | None)
+        return tags
+
     @property
     def n_change_points_(self) -> int:
         """How many change points there are."""
@@ -286,10 +289,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
     @staticmethod
     def alpha_max(X: Any, q: float = 2.0, sample_weight: Any = None) -> float:
         """Return the smallest alpha for which the recovered signal is constant."""
-        X = check_array(as_columns(X), dtype="float64", ensure_min_samples=2)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return largest_alpha(X, q, sample_weight)
+        return read_given(check_signal(X), sample_weight).largest_alpha(q)
 
     def plot(self, noisy: np.ndarray, original: np.ndarray | None = None, axes=None):
         """Draw original, noisy and recovered signal, as in the paper's Figure 5."""

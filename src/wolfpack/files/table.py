@@ -22,10 +22,11 @@ from wolfpack.files.cells import (
     read_commas,
     suspect_commas,
 )
-from wolfpack.files.head import INDEX_NAMES, find_head
+from wolfpack.files.head import INDEX_NAMES, MISSING, find_head
 from wolfpack.files.npz import FileError, one_line, read_npz
 from wolfpack.kernels import room
 
+EMPTY = {"", *MISSING}  # cells that stand for a missing number
 TEXTS, ARRAYS = (".csv", ".tsv", ".txt"), ("Y", "X", "signal")
 # What a table takes while it is read, for each letter of its text; read by the PIECE.
 BYTES_A_LETTER, PIECE = 16, 2**20
@@ -37,7 +38,7 @@ class Table(NamedTuple):
     Attributes
     ----------
     values : ndarray (n, d)
-        Finite numbers.
+        Numbers; NaN is a missing one.
     names : list of str
         Of the columns.
     index : list of str or None
@@ -120,16 +121,28 @@ def _unnamed(path: Path, values: np.ndarray) -> Table:
         )
     room.check(8 * values.size, f"{path} as float64", "Give it in parts.")
     values = values.astype(np.float64)
-    wrong = np.argwhere(~np.isfinite(values))
+    wrong = np.argwhere(np.isinf(values))
     if len(wrong):
         row, column = wrong[0]
         what = values[row, column]
         raise ValueError(f"{path}: row {row}, column {column} is {what}, no number.")
-    return Table(values, [f"column {j}" for j in range(values.shape[1])], None, "")
+    names = [f"column {j}" for j in range(values.shape[1])]
+    return Table(values, names, None, "", _missing(path, values, names))
+
+
+def _missing(path: Path, values: np.ndarray, names: list[str]) -> tuple[str, ...]:
+    """Return a note that says how many numbers are missing, if any."""
+    is_missing = np.isnan(values)
+    for name, column in zip(names, is_missing.T, strict=True):
+        if len(column) and column.all():
+            raise ValueError(f"{path}, column {name!r} has no number; leave it out.")
+    count, total = int(is_missing.sum()), values.size
+    verb = "is" if count == 1 else "are"
+    return (f"{count} of {total} numbers {verb} missing.",) if count else ()
 
 
 def _read_text(path: Path, header: bool | None, decimal: str | None) -> Table:
-    lines, rows, notes = read_cells(path, decimal)
+    lines, rows, notes = read_cells(path, decimal, keep_empty=True)
     if not rows:
         raise ValueError(f"{path} is empty.")
     head, (is_there, note) = None, find_head(lines, rows, header)
@@ -144,13 +157,17 @@ def _read_text(path: Path, header: bool | None, decimal: str | None) -> Table:
     has_index = bool(rows) and len(names) > 1 and _is_index(head, rows)
     index = [row[0] for row in rows] if has_index else None
     first = int(has_index)
-    cells = [row[first:] for row in rows]
+    cells = [
+        ["nan" if cell.lower() in EMPTY else cell for cell in row[first:]]
+        for row in rows
+    ]
     values = floats(cells)
-    if values is None or not np.isfinite(values).all():
+    if values is None or np.isinf(values).any():
         raise ValueError(f"{path}, {_wrong_cell(lines, names[first:], cells)}")
     values = values.reshape(len(rows), len(names) - first)
     name = names[0] if head and has_index else ""
     notes += [f"{path}, {note}"] if note else []
+    notes += _missing(path, values, names[first:])
     return Table(values, names[first:], index, name, tuple(notes))
 
 
@@ -195,9 +212,12 @@ def _pieces(path: Path, file: Any) -> Iterator[str]:
 
 
 def read_cells(
-    path: Path, decimal: str | None = None
+    path: Path, decimal: str | None = None, keep_empty: bool = False
 ) -> tuple[list[int], list[list[str]], list[str]]:
-    """Return the lines of the rows that are not empty, the rows, and notes."""
+    """Return the lines of the rows that are not empty, the rows, and notes.
+
+    `keep_empty`: rows of several empty cells are rows, if others follow.
+    """
     text = open_text(path)
     first = next(filter(str.strip, text.splitlines()), "")
     mark = find_mark(first, decimal, quoted='"' in text)
@@ -209,7 +229,7 @@ def read_cells(
             row = [cell.strip() for cell in row]
             if mark == " ":
                 row = [cell for cell in row if cell]
-            if any(row):
+            if any(row) or (keep_empty and rows and len(row) > 1):
                 lines.append(reader.line_num)
                 rows.append(row)
     except csv.Error as error:
@@ -217,6 +237,9 @@ def read_cells(
             f"{path}, line {reader.line_num}: {one_line(error)}. A cell has at most "
             f"{csv.field_size_limit()} letters; is a quotation mark missing?"
         ) from error
+    while rows and not any(rows[-1]):
+        lines.pop()
+        rows.pop()
     notes = read_commas(path, lines, rows, decimal)
     if mark == "," and decimal is None:
         notes += suspect_commas(path, rows)
@@ -227,14 +250,15 @@ def _is_index(head: list[str] | None, rows: list[list[str]]) -> bool:
     """Whether the first column names the rows: no numbers, or by its own name."""
     if head is not None and head[0].lower() in INDEX_NAMES:
         return True
-    return floats([rows[0][0]]) is None and floats([rows[-1][0]]) is None
+    known = [row[0] for row in rows if row[0].lower() not in EMPTY] or [""]
+    return floats([known[0]]) is None and floats([known[-1]]) is None
 
 
 def _wrong_cell(lines: list[int], names: list[str], cells: list[list[str]]) -> str:
     for line, row in zip(lines, cells, strict=True):
         for name, cell in zip(names, row, strict=True):
             value = floats([cell])
-            if value is None or not np.isfinite(value[0]):
+            if value is None or np.isinf(value[0]):
                 return wrong_cell(line, name, cell)
     raise AssertionError("every cell is a number")
 

@@ -85,7 +85,7 @@ def project(price, alpha, is_round):
             if abs(price[j]) > less:
                 total += abs(price[j])
                 left += 1
-        if left == count or left == 0:
+        if left >= count or left == 0:  # more are left only by rounding
             break
         less, count = (total - alpha) / left, left
     for j in range(price.size):
