@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 import wolfpack
 from wolfpack import ActiveSet, Serial, State, Status, group_fused_lasso, solve
 from wolfpack.change_points import fused_lasso_path
+from wolfpack.update import segments
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 DATA = Path(os.environ.get("WOLFPACK_DATA") or BESIDE)
@@ -150,6 +151,18 @@ def test_weights_count_as_repeated_rows():
     plain = solve(weighted, step="exact", sampling="cyclic", tol=1e-8, max_epochs=9999)
     assert plain.status is Status.CONVERGED
     assert plain.lower_bound == pytest.approx(one.lower_bound, rel=1e-7)
+
+
+@pytest.mark.timeout(60)
+def test_a_price_as_long_as_rounding_allows_is_projected():
+    """Rounding brings a small entry back, which must not begin the search anew."""
+    digits = """1.41ade0f6c03d7p-16 1.d29d2f48488f7p-11 1.34bc04bcc0d30p-55
+        1.3baf8761ceda2p-1 1.418663a9d1254p-27 1.3c26b259c472ap-1"""
+    *sizes, alpha = (float.fromhex(f"0x{one}") for one in digits.split())
+    price, before = np.array(sizes), np.array(sizes)
+    segments.project.py_func(price, alpha, False)
+    assert np.abs(price).sum() == pytest.approx(alpha, rel=1e-15)
+    np.testing.assert_allclose(price, before, atol=1e-15)
 
 
 def test_rows_between_change_points_have_one_value():
