@@ -188,6 +188,10 @@ def test_a_limit_is_told():
         (lambda X: X * [np.nan, 1, 1, 1], {}, None, "column 0 of the signal has no"),
         (lambda X: X, {}, np.ones((30, 3)), r"\(30,\), one per row, or \(30, 4\)"),
         (lambda X: X, {}, -np.ones((30, 4)), "not negative"),
+        (lambda X: X, {"tol": "1"}, None, "tol must be a number >= 0"),
+        (lambda X: X, {"max_seconds": 0}, None, "max_seconds must be a finite number"),
+        (lambda X: X, {"max_iter": -1}, None, "max_iter must be a finite number > 0"),
+        (lambda X: X, {"q": 0.5}, None, "q must be at least 1"),
     ],
 )
 def test_what_cannot_be_is_refused(change, params, weights, sentence):

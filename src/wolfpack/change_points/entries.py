@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolfpack.checks.inputs import at_least_one
 from wolfpack.problems.fused_lasso import dual_norm
 
 
@@ -49,9 +50,10 @@ class Entries(NamedTuple):
 
     def largest_alpha(self, q: float) -> float:
         """Return the smallest alpha for which the best signal is constant."""
+        norm = dual_norm(at_least_one("q", q))
         pull = self.weights * (self.values - self.means())
         prices = np.cumsum(pull, axis=0)[:-1]
-        return float(np.linalg.norm(prices, ord=dual_norm(q), axis=1).max())
+        return float(np.linalg.norm(prices, ord=norm, axis=1).max())
 
     def segment_means(self, points: np.ndarray, signal: np.ndarray) -> np.ndarray:
         """Return the signal whose segments have the means of their entries.

@@ -20,7 +20,7 @@ from wolfpack.change_points.segmentation import (
     segment_means,
     weighted_rows,
 )
-from wolfpack.checks.inputs import positive
+from wolfpack.checks.inputs import is_number, positive
 from wolfpack.engines.active_set import ActiveSet
 from wolfpack.problem import Problem
 from wolfpack.problems.fused_lasso import group_fused_lasso
@@ -108,10 +108,16 @@ class Limits:
     """When the steps before the last problem end, whatever the gap."""
 
     def __init__(self, model: Any, stop: Any) -> None:
-        self.model, self.tol, self.stop = model, model.tol, stop
-        self.most = positive("max_iter", model.max_iter)
-        wait = math.inf if model.max_seconds is None else model.max_seconds
-        self.end = time.perf_counter() + wait
+        self.model, self.stop, self.begin = model, stop, time.perf_counter()
+
+    def check(self) -> None:
+        """Refuse limits that `solve`, which comes after the steps, would refuse."""
+        seconds, tol = self.model.max_seconds, self.model.tol
+        self.most = positive("max_iter", self.model.max_iter)
+        if not (is_number(tol) and tol >= 0):
+            raise ValueError(f"tol must be a number >= 0; given was {tol!r}.")
+        wait = math.inf if seconds is None else positive("max_seconds", seconds)
+        self.tol, self.end = tol, self.begin + wait
 
     def is_over(self) -> bool:
         """Whether the time is over, or a signal came."""
@@ -137,6 +143,7 @@ class Incomplete(Given):
 
     def problem(self, alpha: float, q: float, limits: Limits) -> Problem:
         """Solve; return the plain problem that has the same solution."""
+        limits.check()
         engine = limits.model._choose_engine()
         if not isinstance(engine, ActiveSet) or q not in (1, 2, np.inf):
             raise ValueError(
