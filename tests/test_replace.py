@@ -317,3 +317,16 @@ def test_an_error_of_the_writer_keeps_its_words(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(IsADirectoryError), replacing(tmp_path / "folder"):
         pass
+
+
+def test_ctrl_c_when_the_part_file_is_made(tmp_path, monkeypatch):
+    close = os.close
+
+    def press(number):
+        close(number)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "close", press)
+    with pytest.raises(KeyboardInterrupt):
+        write_text(tmp_path / "a")
+    assert not os.listdir(tmp_path)

@@ -43,16 +43,10 @@ def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
         with _open_as_it_is(target) as file:
             yield file
         return
-    with _explaining(path):
-        temporary = _begin(target)
-        try:
-            with open(temporary, "r+b") as file:
-                yield file
-            put(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+    with _explaining(path), _part_of(target) as part:
+        with open(part, "r+b") as file:
+            yield file
+        put(part, target)
     _remove_stale(target)
 
 
@@ -69,7 +63,8 @@ def try_to_write(path: str | os.PathLike) -> None:
     """Raise what `replacing` would raise at its begin, and leave `path` as it is."""
     target = follow(path)
     if not isinstance(target, int) and not _is_device(target):
-        _begin(target).unlink()
+        with _part_of(target):
+            pass
 
 
 def is_stream(path: str | os.PathLike) -> bool:
@@ -133,8 +128,9 @@ def _open_as_it_is(target: Path | int) -> BinaryIO:
     return _Stream(io.FileIO(os.dup(target), "wb"))
 
 
-def _begin(target: Path) -> Path:
-    """Make an empty part file beside the target, and return its path."""
+@contextlib.contextmanager
+def _part_of(target: Path) -> Iterator[Path]:
+    """Make an empty part file beside the target; remove it unless it took its place."""
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"there is no folder {target.parent} to write {target.name} into."
@@ -150,8 +146,12 @@ def _begin(target: Path) -> Path:
             )
     name = f"{target.name[:KEPT]}.{_here()}-{os.getpid()}-{secrets.token_hex(4)}{PART}"
     part = target.with_name(name)
-    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, usual))
-    return part
+    try:  # Ctrl-C may come as soon as the file is there
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, usual))
+        yield part
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink()
 
 
 def _keep_mode(file: BinaryIO, old: os.stat_result) -> None:
