@@ -18,6 +18,7 @@ from sklearn.utils.fixes import parse_version
 from wolfpack import (
     ActiveSet,
     GroupFusedLasso,
+    InteriorPoint,
     Serial,
     Status,
     Threads,
@@ -195,7 +196,7 @@ def test_a_limit_warns(signal):
     [
         ({"alpha": 0}, "alpha must be a finite number > 0, but is 0"),
         ({"q": 0.5}, "q must be at least 1"),
-        ({"q": 3}, "use step='line'"),
+        ({"q": 3, "sampling": "gap"}, "use step='line'"),
         ({"n_jobs": 0}, "n_jobs must be the number of threads, .* given was 0"),
         ({"n_jobs": 2, "averaging": True}, "set n_jobs=1 or averaging=False"),
         ({"batch_size": 25}, "batch_size must be an integer from 1 .* 24"),
@@ -237,8 +238,9 @@ def test_plot(signal):
 def test_the_default_engine_is_an_active_set(signal):
     assert GroupFusedLasso()._choose_engine() == ActiveSet()
     assert GroupFusedLasso(n_jobs=2)._choose_engine() == ActiveSet(2)
+    assert GroupFusedLasso(q=3)._choose_engine() == InteriorPoint()
     for params in (
-        {"q": 3}, {"step": "line"}, {"sampling": "gap"}, {"averaging": True},
+        {"step": "line"}, {"sampling": "gap"}, {"averaging": True},
         {"accelerate": True}, {"batch_size": 2},
     ):  # fmt: skip
         assert GroupFusedLasso(**params)._choose_engine() == Serial()

@@ -8,6 +8,7 @@ from wolfpack.blocks import from_blocks
 from wolfpack.datasets import load_dates, load_ocr, make_piecewise
 from wolfpack.engines.active_set import ActiveSet
 from wolfpack.engines.delayed import Delayed
+from wolfpack.engines.interior_point import InteriorPoint
 from wolfpack.engines.ray import Ray
 from wolfpack.engines.serial import Serial
 from wolfpack.engines.sync import Sync
@@ -17,6 +18,7 @@ from wolfpack.problems.chain import chain_ssvm
 from wolfpack.problems.fused_lasso import group_fused_lasso
 from wolfpack.problems.multiclass import multiclass_svm
 from wolfpack.problems.multilabel import multilabel_svm
+from wolfpack.problems.trend_filter import group_trend_filter
 from wolfpack.result import EngineError, Event, OracleError, Result, Status
 from wolfpack.sets import (
     box,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from wolfpack.estimators.path import alpha_path
     from wolfpack.estimators.signals import GroupFusedLasso
     from wolfpack.estimators.structured import ChainSSVM
+    from wolfpack.estimators.trends import GroupTrendFilter
     from wolfpack.estimators.vectorizer import SequenceVectorizer
     from wolfpack.estimators.warmup import warmup
 
@@ -51,6 +54,8 @@ __all__ = [
     "EngineError",
     "Event",
     "GroupFusedLasso",
+    "GroupTrendFilter",
+    "InteriorPoint",
     "MulticlassSVM",
     "MultilabelSVM",
     "OracleError",
@@ -72,6 +77,7 @@ __all__ = [
     "from_blocks",
     "fused_lasso_path",
     "group_fused_lasso",
+    "group_trend_filter",
     "l1_ball",
     "l2_ball",
     "linf_ball",
@@ -97,6 +103,7 @@ __all__ = [
 _LAZY = {
     "ChainSSVM": "estimators.structured",
     "GroupFusedLasso": "estimators.signals",
+    "GroupTrendFilter": "estimators.trends",
     "MulticlassSVM": "estimators.multiclass",
     "MultilabelSVM": "estimators.multilabel",
     "SequenceVectorizer": "estimators.vectorizer",

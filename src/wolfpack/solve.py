@@ -196,7 +196,7 @@ def _validate(
         raise ValueError(f"step must be one of {[*RULES]} or a number, not {step!r}.")
     if not isinstance(step, str) and not (is_number(step) and 0 < step <= 1):
         raise ValueError(f"a constant step must lie in (0, 1]; given was {step!r}.")
-    if step == "exact" and problem.minimiser is None:
+    if step == "exact" and problem.minimiser is None and engine.heeds_step:
         raise ValueError(
             f"step='exact' needs a problem with a block minimiser, and {problem.name} "
             "has none; use step='line'."

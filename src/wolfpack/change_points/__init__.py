@@ -1,6 +1,11 @@
 """Change points: choose among candidates, choose their number, measure, draw."""
 
 from wolfpack.change_points.display import ChangePointsDisplay, plot_change_points
+from wolfpack.change_points.kinks import (
+    TrendFilterPath,
+    best_kinks,
+    trend_filter_path,
+)
 from wolfpack.change_points.many import ManyChangePoints, find_many
 from wolfpack.change_points.metrics import change_point_f1, covering
 from wolfpack.change_points.number import choose
@@ -15,6 +20,8 @@ __all__ = [
     "ManyChangePoints",
     "PathDisplay",
     "StaircaseWarning",
+    "TrendFilterPath",
+    "best_kinks",
     "best_segments",
     "change_point_f1",
     "choose",
@@ -23,4 +30,5 @@ __all__ = [
     "fused_lasso_path",
     "plot_change_points",
     "thin",
+    "trend_filter_path",
 ]

@@ -108,7 +108,7 @@ def fused_lasso_path(
     """
     walk = _Walk(Y, q, weights, positive("tol", tol))
     if alphas is None:
-        alphas = _grid(walk.alpha_max, n_alphas, eps)
+        alphas = grid(walk.alpha_max, n_alphas, eps)
     alphas = np.sort([positive("alpha", alpha) for alpha in np.ravel(alphas)])[::-1]
     if not len(alphas):
         raise ValueError("alphas must hold at least one number.")
@@ -180,7 +180,8 @@ class _Walk:
         )
 
 
-def _grid(alpha_max: float, n_alphas: Any, eps: Any) -> np.ndarray:
+def grid(alpha_max: float, n_alphas: Any, eps: Any) -> np.ndarray:
+    """Return `n_alphas` from `alpha_max` down to `eps` times that, in equal ratios."""
     if isinstance(n_alphas, bool) or not isinstance(n_alphas, int | np.integer):
         raise ValueError(f"n_alphas must be a whole number, but is {n_alphas!r}.")
     if n_alphas < 1:

@@ -6,7 +6,8 @@ for all rows between two of them, so that the problem has one row a segment. A r
 
     1. splits segments at rows whose price exceeds alpha (`segments.refine`),
     2. moves the prices of the change points by block steps, and lets go of those whose
-       price is below alpha: their jump is 0 (`segments.sweep`),
+       price is below alpha: their jump is 0 (`segments.sweep`); where that takes longer
+       than interior-point steps would (`update.interior`), it goes on with these,
     3. repeats this until no price exceeds alpha,
     4. computes the prices of all rows (`segments.unfold`).
 
@@ -24,11 +25,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from wolfpack.engines.base import Engine, Session
+from wolfpack.engines.base import Session
+from wolfpack.engines.interior_point import AllBlocks
 from wolfpack.kernels.specialise import library
 from wolfpack.problem import Problem
 from wolfpack.problems.fused_lasso import is_signal, penalty
 from wolfpack.update import segments
+from wolfpack.update.interior import Interior, cost_of_step
 from wolfpack.update.plan import Exit
 
 # The problem of the segments is solved to a gap of SHARPER * FIRST times the scale,
@@ -39,11 +42,12 @@ EXCESS = 1e-7  # of alpha, by which a price may exceed it
 MOST_TURNS = 30  # of splitting and solving in one round
 AT_ALPHA = 1.0 - 1e-9  # a price of this part of alpha or more may have a jump
 VISITS = 2_000_000  # numbers that block steps touch between two signs of life
-SWEEPS = 20_000  # over all change points at most, for one set of them
+STEPS = 10  # interior-point steps; before them block steps get as much work
+MANY = 4  # a set of more than a MANYth of all rows is solved with all rows
 
 
 @dataclass(frozen=True)
-class ActiveSet(Engine):
+class ActiveSet(AllBlocks):
     """Group fused lasso by segments: far faster than visits to all rows.
 
     It takes q = 1, 2 or inf. `step` must be "line" or "exact", and has no effect, nor
@@ -64,42 +68,11 @@ class ActiveSet(Engine):
     ('CONVERGED', True)
     """
 
-    n_workers: int = 1
+    known = "the group fused lasso with q = 1, 2 or inf"
 
-    reproducible = True
-
-    def __post_init__(self) -> None:
-        """Refuse a number of threads that makes no sense."""
-        n = self.n_workers
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"n_workers must be an integer of at least 1, not {n!r}.")
-
-    @property
-    def size(self) -> int:
-        """The number of threads of a certificate."""
-        return int(self.n_workers)
-
-    def blocks_per_update(self, asked: int | None, n_blocks: int) -> int:
-        """Return all blocks: a round moves each."""
-        return n_blocks
-
-    def refuse(self, problem, options) -> None:
-        """Refuse other problems than signals, and other steps than exact ones."""
-        if not is_signal(problem) or problem.minimiser is None:
-            raise ValueError(
-                "ActiveSet solves the group fused lasso with q = 1, 2 or inf; use "
-                f"Serial() or Threads() for this {problem.name}."
-            )
-        if options.asked not in (None, problem.n_blocks):
-            raise ValueError(
-                "ActiveSet moves all blocks at once, so batch_size must be None, but "
-                f"is {options.asked}."
-            )
-        if options.averaging or options.step not in ("line", "exact"):
-            raise ValueError(
-                "ActiveSet makes exact steps and averages nothing; leave out step and "
-                "averaging, or use Serial()."
-            )
+    def takes(self, problem) -> bool:
+        """Return whether it is a signal with first differences and such a norm."""
+        return is_signal(problem) and problem.minimiser is not None
 
     def session(self, problem, options) -> "ActiveSetSession":
         """Return the memory of one run."""
@@ -205,7 +178,7 @@ class Segments:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self.is_solved, self._inner = False, INNER
+        self.is_solved, self.is_slow, self._inner = False, False, INNER
         self._reached = FIRST * self.scale  # the gap of the problem of the segments
 
     @property
@@ -240,10 +213,8 @@ class Segments:
             is_split = self._split(excess)
             if not is_split and self._reached <= last:
                 break
-            aim = max(SHARPER * self._reached, last)
-            if not self._settle(aim, pulse):
+            if not self._settle(max(SHARPER * self._reached, last), last, pulse):
                 break
-            self._reached = aim
         self._inner *= INNER  # the next round, if there is one, must be more exact
         self.primal, self.dual = self.kernels.unfold(
             self.heights, self.roots, self.sums, self.mass, self.bounds, self.prices,
@@ -265,18 +236,46 @@ class Segments:
         self.prices = np.concatenate([self.prices, new[:count]])[order]
         return count > 0
 
-    def _settle(self, goal: float, pulse: Callable[[], bool]) -> bool:
+    def _settle(self, aim: float, last: float, pulse: Callable[[], bool]) -> bool:
         """Solve, and let go of change points without a jump; False: ended early."""
-        while self._solve(goal, pulse):
+        while not self.is_slow and self._solve(aim, pulse):
+            if self.is_slow:
+                break
             at_alpha = self._sizes(self.prices) >= AT_ALPHA * self.alpha
             if at_alpha.all():
+                self._reached = aim
                 return True
-            self.bounds = np.delete(self.bounds, np.flatnonzero(~at_alpha) + 1)
-            self.prices = np.ascontiguousarray(self.prices[at_alpha])
-        return False
+            self._keep(at_alpha)
+        return self.is_slow and self._solve_inside(last, pulse)
+
+    def _keep(self, kept: np.ndarray) -> None:
+        self.bounds = np.delete(self.bounds, np.flatnonzero(~kept) + 1)
+        self.prices = np.ascontiguousarray(self.prices[kept])
+
+    def _solve_inside(self, goal: float, pulse: Callable[[], bool]) -> bool:
+        """Solve by interior-point steps; False: ended early."""
+        n, width = self.heights.shape
+        if MANY * len(self.prices) > n:  # then no row needs to be found by splitting
+            self.bounds, self.prices = np.arange(n + 1), np.zeros((n - 1, width))
+        if len(self.prices):
+            variances = 1.0 / np.diff(self.mass[self.bounds])
+            means = np.diff(self.sums[self.bounds], axis=0) * variances[:, np.newaxis]
+            inner = Interior(
+                means, variances, self.alpha, 2.0 if self.is_round else np.inf
+            )
+            is_whole = inner.solve(goal, pulse)
+            self.prices = inner.prices
+            self._keep(inner.contrast > 1.0)
+            if not is_whole:
+                return False
+        self._reached = goal
+        return True
 
     def _solve(self, goal: float, pulse: Callable[[], bool]) -> bool:
-        """Make block steps until their gaps sum to `goal`; False: ended early."""
+        """Make block steps until their gaps sum to `goal`; False: ended early.
+
+        Where they take longer than interior-point steps would, `is_slow` becomes true.
+        """
         n_prices, width = self.prices.shape
         inverse = 1.0 / np.diff(self.mass[self.bounds])
         values = np.diff(self.sums[self.bounds], axis=0)
@@ -285,11 +284,15 @@ class Segments:
         values *= inverse[:, np.newaxis]
         queue, following = np.arange(n_prices), np.empty(n_prices, np.int64)
         marks, share = np.zeros(n_prices, np.bool_), goal / max(n_prices, 1)
-        most, count, left = max(1, VISITS // width), n_prices, SWEEPS * n_prices
-        while count and left > 0:
+        most, count = max(1, VISITS // width), n_prices
+        left = STEPS * cost_of_step(n_prices, width, self.is_round)
+        while count:
+            if left <= 0:
+                self.is_slow = True
+                break
             count = self.kernels.sweep(
                 values, inverse, self.prices, self.alpha, self.is_round, queue,
-                following, marks, count, share, most,
+                following, marks, count, share, min(most, int(left) + 1),
             )  # fmt: skip
             left -= most
             if pulse():

@@ -145,6 +145,8 @@ class Engine(ABC):
     reproducible: bool = False
     # The threads that the run may use.
     size: int = 1
+    # Whether `step` says how far it moves a block.
+    heeds_step: bool = True
     # Whether `accelerate="auto"` may accelerate its runs: "always"; "asked": only with
     # `accelerate=True`; "never": its loops do not know `plan.reach`.
     acceleration: str = "never"

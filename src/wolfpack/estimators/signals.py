@@ -24,6 +24,7 @@ from wolfpack.change_points.segmentation import (
 )
 from wolfpack.checks.inputs import positive
 from wolfpack.engines.active_set import ActiveSet
+from wolfpack.engines.interior_point import InteriorPoint
 from wolfpack.estimators._base import UNFINISHED, DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
 from wolfpack.problem import Problem
@@ -62,10 +63,10 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
     q : float
         The norm of a jump.
     engine : engine, optional
-        Default: `ActiveSet()`, which is exact and needs milliseconds, where q is 1, 2
-        or inf and batch_size, step, sampling, averaging and accelerate have their
-        defaults. Else `Serial()`, or `Threads` where `n_jobs` asks for them, which
-        visit all rows again and again.
+        Default: `ActiveSet()`, or, where q is not 1, 2 or inf, `InteriorPoint()`, which
+        need milliseconds, if batch_size, step, sampling, averaging and accelerate have
+        their defaults. Else `Serial()`, or `Threads` where `n_jobs` asks for them,
+        which visit all rows again and again.
     batch_size, averaging, max_iter, max_seconds, warm_start, n_jobs, accelerate
         As in `ChainSSVM`; they concern engines that visit all rows.
     sampling : "cyclic", "permutation", "uniform" or "gap"
@@ -74,8 +75,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         How far they move; "exact" needs q in {1, 2, inf}.
     tol : float
         Stop at this duality gap, relative to the smaller of the objectives of X itself
-        and of its mean; the optimum may be some times smaller. Engines that visit all
-        rows may need a larger one.
+        and of its mean. Engines that visit all rows may need a larger one.
     random_state, callback, verbose
         As in `ChainSSVM`.
 
@@ -259,8 +259,9 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
             and not self.averaging
             and self.accelerate in ("auto", False)
         )
-        if self.engine is None and plain and self.q in NORMS:
-            return ActiveSet(self._count_workers())
+        if self.engine is None and plain:
+            kind = ActiveSet if self.q in NORMS else InteriorPoint
+            return kind(self._count_workers())
         return super()._choose_engine()
 
     def _keep(self, points: np.ndarray, rows: np.ndarray, given: np.ndarray) -> None:

@@ -203,18 +203,28 @@ def group_fused_lasso(
     >>> wolfpack.solve(problem, step="exact", rng=0).solution.round(6).tolist()
     [[0.5], [0.5], [5.0]]
     """
+    Y, alpha, q, weights = read_signal(Y, alpha, q, weights)
+    mean = np.average(Y, axis=0, weights=weights)
+    Y -= mean  # the answer moves by the same, and a large offset costs no digits
+    refuse_size("differs from its mean by", Y, LARGEST**-1)
+    return make_problem(Y, mean, alpha, q, weights)
+
+
+def read_signal(
+    Y: Any, alpha: Any, q: Any, weights: Any, least: int = 2
+) -> tuple[np.ndarray, float, float, np.ndarray | None]:
+    """Return a copy of a signal of `least` rows or more, alpha, q and the weights."""
     Y = np.array(Y, dtype=np.float64, order="C")  # a copy: v0 must not change
-    if Y.ndim != 2 or len(Y) < 2 or Y.shape[1] < 1:
-        raise ValueError(f"Y must have shape (n >= 2, d >= 1), but has {Y.shape}.")
+    if Y.ndim != 2 or len(Y) < least or Y.shape[1] < 1:
+        raise ValueError(
+            f"Y must have shape (n >= {least}, d >= 1), but has {Y.shape}."
+        )
     if not np.isfinite(Y).all():
         raise ValueError("Y holds NaN or infinity; remove or fill these entries.")
     alpha, q = positive("alpha", alpha), at_least_one("q", q)
     weights = None if weights is None else row_weights(weights, len(Y))
-    _refuse_size("holds", Y)
-    mean = np.average(Y, axis=0, weights=weights)
-    Y -= mean  # the answer moves by the same, and a large offset costs no digits
-    _refuse_size("differs from its mean by", Y, LARGEST**-1)
-    return make_problem(Y, mean, alpha, q, weights)
+    refuse_size("holds", Y)
+    return Y, alpha, q, weights
 
 
 def row_weights(weights: Any, n_rows: int) -> np.ndarray:
@@ -232,7 +242,7 @@ def row_weights(weights: Any, n_rows: int) -> np.ndarray:
     return weights
 
 
-def _refuse_size(how: str, Y: np.ndarray, least: float = 0.0) -> None:
+def refuse_size(how: str, Y: np.ndarray, least: float = 0.0) -> None:
     """Raise where squares of Y would be infinite, or all of them 0."""
     size = float(np.abs(Y).max())
     if not least <= size <= LARGEST and size > 0:
