@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from wolfpack import make_piecewise
 from wolfpack.cli import app
+from wolfpack.cli.changes import rows_of
 from wolfpack.estimators import signals
 from wolfpack.files.table import read_table
 
@@ -56,6 +57,39 @@ def test_changes_in_plain_words(dated, tmp_path):
     assert (np.flatnonzero(np.diff(labels)) + 1).tolist() == JUMPS.tolist()
     fitted = np.array([float(row[3]) for row in saved[1:]])
     assert fitted[0] == pytest.approx(1000 + Y[: JUMPS[0], 0].mean())
+
+
+def test_what_is_sure_is_said(dated):
+    result = run(dated, "--sure")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("significant") == len(JUMPS)
+    assert "Constant segments explain the signal better" in result.stdout
+    report = json.loads(run(dated, "--sure", "--json").stdout)
+    assert report["significant"] == [True] * len(JUMPS)
+    assert report["model"] == "steps"
+    assert max(report["p_values"]) <= 0.05
+    assert all(names for names in report["changed"])
+
+
+def test_a_penalty_and_a_tolerance_in_days(dated):
+    many = json.loads(run(dated, "--json", "--penalty", 0.02).stdout)
+    few = json.loads(run(dated, "--json", "--penalty", 0.02, "--tolerance", 9).stdout)
+    assert many["n_change_points"] > few["n_change_points"] >= len(JUMPS)
+    assert min(few["lengths"]) >= 9 > min(many["lengths"])
+    assert "significant" not in few
+    assert "penalty was given" in few["why"]
+
+
+def test_a_tolerance_needs_times(tmp_path):
+    path = tmp_path / "signal.npy"
+    np.save(path, Y)
+    result = run(path, "--tolerance", 3)
+    assert result.exit_code == 1
+    assert "--tolerance is a time, but the file has no column of dates" in result.output
+    path = tmp_path / "hours.csv"
+    rows = "".join(f"{t / 24},{y}\n" for t, y in enumerate(Y[:, 0]))
+    path.write_text("time,y\n" + rows)
+    assert rows_of(read_table(path), 0.5) == 12
 
 
 def test_changes_in_json(dated):
@@ -149,6 +183,9 @@ def test_what_is_wrong_with_a_table(tmp_path, text, sentence):
         (["signal.csv", "--n", "many"], "--n must be a whole number of 0 or more"),
         (["signal.csv", "--n", "80"], "number of rows minus 1, 79"),
         (["signal.csv", "--alpha", "-1"], "alpha"),
+        (["signal.csv", "--penalty", "1", "--n", "2"], "give one of them"),
+        (["signal.csv", "--noise", "white"], "noise must be 'auto', 'iid' or 'ar'"),
+        (["signal.csv", "--tolerance", "0"], "--tolerance must be a time above 0"),
         (["signal.csv", "--plot", "x.nosuch"], "--plot must end in"),
         (["signal.csv", "--save", "nosuch/out.csv"], "there is no folder nosuch"),
         (["signal.json"], "a signal comes in one of .csv"),
@@ -197,7 +234,7 @@ def test_a_signal_before_anything_is_learnt_ends_it_at_once(dated, monkeypatch, 
 def test_a_signal_after_the_lasso_keeps_its_points(
     dated, tmp_path, monkeypatch, number
 ):
-    monkeypatch.setattr(signals, "prune", lambda *_: signal.raise_signal(number))
+    monkeypatch.setattr(signals, "settle", lambda *_: signal.raise_signal(number))
     result = run(dated, "--save", tmp_path / "kept.csv")
     assert result.exit_code == 128 + number
     assert "all jumps of the lasso so far, unpruned" in result.stdout

@@ -133,29 +133,6 @@ def thin(
     return kept, n_given - len(kept)
 
 
-def add_rows(
-    Y: np.ndarray,
-    candidates: np.ndarray,
-    n_rows: int,
-    *,
-    weights: np.ndarray | None = None,
-) -> np.ndarray:
-    """Add to the candidates the `n_rows` rows that merging from all rows keeps.
-
-    The lasso has few candidates where a signal only drifts. With these alone, `choose`
-    sees too little of what noise gains, and cannot tell noise from changes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from wolfpack.change_points.pruning import add_rows
-    >>> add_rows(np.array([0.0, 0.1, 5.0, 5.1]), [3], 1)
-    array([2, 3])
-    """
-    rows, _ = thin(Y, np.arange(1, len(Y)), n_rows, weights=weights)
-    return np.union1d(np.asarray(candidates, dtype=np.intp), rows)
-
-
 class _Parts(NamedTuple):
     """The signal between neighbouring candidates: first rows, weights and means."""
 
@@ -256,7 +233,9 @@ class _EntryParts(_Parts):
 
 
 def _starts(candidates: np.ndarray, n: int) -> np.ndarray:
-    rows = np.unique(np.asarray(candidates, dtype=np.intp))
+    rows = np.asarray(candidates, dtype=np.intp)
+    if (np.diff(rows) <= 0).any():
+        rows = np.unique(rows)
     if rows.size and not 0 < rows[0] <= rows[-1] < n:
         wrong = rows[0] if rows[0] < 1 else rows[-1]
         raise ValueError(

@@ -10,13 +10,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from wolfpack.change_points.number import choose
-from wolfpack.change_points.pruning import add_rows, best_segments, thin
 from wolfpack.checks.inputs import at_least_one, no_rows
 from wolfpack.problems.fused_lasso import constant_prices, dual_norm
 
 NEAR = 2  # rows at most between two steps of a staircase
-NOISE = 200  # further candidates, from which `choose` sees what noise gains
 CALLER = 5  # stack level of the caller of `fit`; the decorator of `fit` is one of them
 
 
@@ -102,65 +99,11 @@ def weighted_rows(
     return rows, weights[rows]
 
 
-def check_number(number: Any, n: int) -> int | str | None:
-    """Return `n_change_points`, if a signal of n rows can have that many."""
-    if number is None or (isinstance(number, str) and number == "auto"):
-        return number
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not (whole and 0 <= int(number) < n):
-        raise ValueError(
-            "n_change_points must be None, 'auto' or a whole number from 0 to the "
-            f"number of rows minus 1, {n - 1}; given was {number!r}."
-        )
-    return int(number)
-
-
-def prune(
-    X: np.ndarray,
-    points: np.ndarray,
-    number: int | str,
-    weights: np.ndarray | None,
-    alpha: float | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the best `number` of the points, and the costs of each number.
-
-    `alpha` is what the user gave; the warnings advise about it.
-    """
-    kept, n_dropped = thin(X, points, weights=weights)
-    if n_dropped and alpha is not None:
-        _warn(
-            f"{n_dropped} of {len(points)} candidates were dropped before the best "
-            "were chosen; a larger alpha has fewer."
-        )
-    if isinstance(number, str):
-        if alpha is None:  # what noise gains is seen from candidates that are noise
-            kept = add_rows(X, kept, min(NOISE, len(X) // 2), weights=weights)
-        return _prune_to_the_elbow(X, kept, weights)
-    costs, best = best_segments(X, kept, number, weights=weights)
-    if number > len(kept):
-        _warn(
-            f"The lasso has {len(kept)} change points at alpha={alpha}, fewer than "
-            f"n_change_points={number}; give a smaller alpha, or none."
-        )
-    return best[min(number, len(kept))], costs
-
-
-def _prune_to_the_elbow(X, kept, weights) -> tuple[np.ndarray, np.ndarray]:
-    """Return as many points as `choose` finds; it looks at three times as many."""
-    most, limit = 256, min(len(kept), len(X) // 4)
-    while True:
-        costs, best = best_segments(X, kept, min(most, limit), weights=weights)
-        number = choose(costs, *X.shape)
-        if 4 * number < most or most >= limit:
-            return best[number], costs
-        most *= 4
-
-
 def warn_of_stairs(signal: np.ndarray, points: np.ndarray) -> None:
     """Warn where change points are steps of a staircase."""
     n_stairs = count_stairs(signal, points)
     if n_stairs:
-        _warn(
+        warn(
             f"{n_stairs} of {len(points)} change points are steps of a staircase: the "
             "lasso spreads a jump over neighbouring rows. Set n_change_points to keep "
             "the best of them.",
@@ -168,7 +111,8 @@ def warn_of_stairs(signal: np.ndarray, points: np.ndarray) -> None:
         )
 
 
-def _warn(sentence: str, kind: type[Warning] = UserWarning) -> None:
+def warn(sentence: str, kind: type[Warning] = UserWarning) -> None:
+    """Warn whoever called `fit`."""
     warnings.warn(sentence, kind, stacklevel=CALLER)
 
 

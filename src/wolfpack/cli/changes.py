@@ -9,22 +9,22 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table as Grid
 
+from wolfpack.cli.changes_shown import MARGIN, means_of, show
 from wolfpack.cli.console import Watcher, fail, leave, plain_errors
 from wolfpack.cli.options import Decimal, check_target, check_targets
 from wolfpack.cli.truth import read_truth
 from wolfpack.files.replace import replacing, save_picture
 from wolfpack.files.table import Table, read_table
-from wolfpack.result import in_words
 from wolfpack.run.interrupt import Interrupt, Raised
 
-SHOWN = 4  # columns whose means are printed
-MARGIN = 5  # rows within which a known point counts as found
 HELP = {
     "file": "A signal, one row a time: .csv, .tsv, .txt, .npy or .npz.",
     "n": "How many change points; auto; or all of the lasso, unpruned.",
+    "penalty": "In place of --n: the price per change point, exact on all rows.",
+    "noise": "What --n auto assumes: auto (dependent, may drift), iid or ar.",
+    "tolerance": "The shortest segment: in units of the index, or in days for dates.",
+    "sure": "Simulate signals without a change, and print p-values.",
     "alpha": "The price of a jump. Default: low enough to have candidates.",
     "q": "The norm of a jump: 1, 2, inf or another.",
     "standardize": "Bring columns to mean 0 and deviation 1 first.",
@@ -40,7 +40,12 @@ Number = int | str | None
 
 def changes(
     file: Annotated[Path, typer.Argument(help=HELP["file"])],
-    n: Annotated[str, typer.Option("--n", help=HELP["n"])] = "auto",
+    n: Annotated[str | None, typer.Option("--n", help=HELP["n"])] = None,
+    penalty: Annotated[float | None, typer.Option(help=HELP["penalty"])] = None,
+    noise: Annotated[str, typer.Option(help=HELP["noise"])] = "auto",
+    min_size: Annotated[int, typer.Option(help="The fewest rows of a segment.")] = 1,
+    tolerance: Annotated[float | None, typer.Option(help=HELP["tolerance"])] = None,
+    sure: Annotated[bool, typer.Option("--sure", help=HELP["sure"])] = False,
     alpha: Annotated[float | None, typer.Option(help=HELP["alpha"])] = None,
     q: Annotated[float, typer.Option(help=HELP["q"])] = 2.0,
     standardize: Annotated[bool, typer.Option(help=HELP["standardize"])] = True,
@@ -69,14 +74,17 @@ def changes(
         if save is not None:
             check_target("--save", save, save)
         table = read_table(file, header, decimal and decimal.value)
-        options = {"n_change_points": _read_number(n), "alpha": alpha, "q": q}
+        if tolerance is not None:
+            min_size = max(min_size, rows_of(table, tolerance))
+        options = {"n_change_points": _read_number(n, penalty), "penalty": penalty}
+        options |= {"noise": noise, "min_size": min_size, "alpha": alpha, "q": q}
         found = Found(table, standardize, as_json)
         if truth is not None:
             series = file.name.partition(".")[0]
             found.truth = read_truth(truth, series, len(table.values))
         with Interrupt() as stop:  # the answer is saved before the command ends
             found.fit({**options, "max_seconds": max_seconds})
-            report, failed = found.report(), None
+            report, failed = found.report(sure), None
             try:
                 _keep(found, report, plot, save)
             except OSError as error:
@@ -84,7 +92,7 @@ def changes(
             if as_json:
                 print(json.dumps({"file": str(file), **report}))  # noqa: T201
             else:
-                _show(file, found, report)
+                show(file, found, report)
         if failed is not None:  # the answer was printed before
             fail(failed)
     leave(report["status"], stop.signal)
@@ -126,8 +134,8 @@ class Found:
         self.signal = self.model.signal_ * self.scale + self.centre
         self.parts = np.split(np.arange(len(self.signal)), self.model.change_points_)
 
-    def report(self) -> dict[str, Any]:
-        """Return what JSON has."""
+    def report(self, sure: bool = False) -> dict[str, Any]:
+        """Return what JSON has; where one is `sure`, with p-values."""
         model, table = self.model, self.table
         points = model.change_points_.tolist()
         report = {
@@ -138,7 +146,7 @@ class Found:
             "n_change_points": len(points),
             "change_points": points,
             "lengths": [len(rows) for rows in self.parts],
-            "means": [_means(table.values[rows]) for rows in self.parts],
+            "means": [means_of(table.values[rows]) for rows in self.parts],
             "n_missing": int(np.isnan(table.values).sum()),
             "alpha": model.alpha_,
             "alpha_max": model.alpha_max_,
@@ -149,6 +157,17 @@ class Found:
             "gap_over_primal": model.result_.gap_over_primal,
             "notes": self.notes,
         }
+        if hasattr(model, "model_"):  # there was a choice, and no interrupt
+            report["model"], report["why"] = model.model_, model.reason_
+            if model.n_change_points == "auto":
+                report["significant"] = model.significant_.tolist()
+        if sure:
+            support = model.explain((table.values - self.centre) / self.scale)
+            report["gains"] = support.gains.sum(axis=1).tolist()
+            report["p_values"] = support.p_values.tolist()
+            report["changed"] = [
+                [table.names[j] for j in np.flatnonzero(row)] for row in support.columns
+            ]
         if table.index is not None:
             report["index"] = [table.index[t] for t in points]
         if self.truth is not None:
@@ -166,15 +185,25 @@ class Found:
         }
 
 
-def _means(values: np.ndarray) -> list[float | None]:
-    """Return the mean of each column; None where it has no number."""
-    known = ~np.isnan(values)
-    sums = np.where(known, values, 0.0).sum(axis=0)
-    pairs = zip(sums.tolist(), known.sum(axis=0).tolist(), strict=True)
-    return [total / count if count else None for total, count in pairs]
+def rows_of(table: Table, tolerance: float) -> int:
+    """Return how many rows a time takes, by the median distance of two rows."""
+    if not tolerance > 0:
+        fail(f"--tolerance must be a time above 0; given was {tolerance}.")
+    axis = table.axis()
+    if axis is None:
+        fail(
+            "--tolerance is a time, but the file has no column of dates or rising "
+            "times before its values; give --min-size, a number of rows."
+        )
+    step = np.median(np.diff(axis))
+    if axis.dtype.kind == "M":
+        step = step / np.timedelta64(1, "D")
+    return max(int(np.ceil(tolerance / float(step) - 1e-9)), 1)
 
 
-def _read_number(text: str) -> Number:
+def _read_number(text: str | None, penalty: float | None) -> Number:
+    if text is None:
+        return "auto" if penalty is None else None
     if text not in ("auto", "all") and not text.isdecimal():
         fail(f"--n must be a whole number of 0 or more, auto or all; not {text!r}.")
     names: dict[str, Number] = {"auto": "auto", "all": None}
@@ -211,52 +240,3 @@ def _keep(found: Found, report: dict[str, Any], plot: Path | None, save: Path | 
             display.ax_.set_ylabel("column, standardised")
         save_picture(display.figure_, plot)
         report["plot"] = str(plot)
-
-
-def _show(path: Path, found: Found, report: dict[str, Any]) -> None:
-    """Print the segments, the certificate and the files."""
-    console = Console(highlight=False, soft_wrap=True)
-    table, n, d = found.table, *found.table.values.shape
-    columns = ", ".join(table.names[:SHOWN]) + (", ..." if d > SHOWN else "")
-    count = report["n_change_points"]
-    console.print(
-        f"{path}: {n} rows, {d} column{'' if d == 1 else 's'} ({columns}).\n"
-        f"{count} change point{'' if count == 1 else 's'}; alpha = "
-        f"{report['alpha']:.4g} (from {report['alpha_max']:.4g} on there is none).",
-        markup=False,
-    )
-    console.print(_segments(found), markup=False)
-    lines = [
-        f"{report['status']}: {report['reason']}",
-        f"The best objective of the lasso lies between {report['dual']:.8g} and "
-        f"{report['primal']:.8g} (gap {report['gap']:.1e}, relative "
-        f"{report['relative_gap']:.1e}, {in_words(report['gap_over_primal'])}).",
-        *(f"Note: {note}" for note in report["notes"]),
-    ]
-    if "truth" in report:
-        seen = report["truth"]
-        lines.append(
-            f"Beside the truth: F1 {seen['f1']:.3f} (within {MARGIN} rows), covering "
-            f"{seen['covering']:.3f}."
-        )
-    names = {"saved": "Saved", "plot": "Picture"}
-    lines += [f"{names[k]}: {report[k]}" for k in names if k in report]
-    console.print("\n".join(lines), markup=False)
-
-
-def _segments(found: Found) -> Grid:
-    """Return a row a segment: where it begins, how long it is, and its means."""
-    table = found.table
-    grid = Grid("segment", box=None, pad_edge=False)
-    grid.add_column("begins", justify="right")
-    if table.index is not None:
-        grid.add_column(table.index_name or "index")
-    grid.add_column("rows", justify="right")
-    for name in table.names[:SHOWN]:
-        grid.add_column(f"mean of {name}", justify="right")
-    for k, rows in enumerate(found.parts):
-        means = _means(table.values[rows])[:SHOWN]
-        named = [] if table.index is None else [table.index[rows[0]]]
-        numbers = ("" if mean is None else f"{mean:.5g}" for mean in means)
-        grid.add_row(str(k), str(rows[0]), *named, str(len(rows)), *numbers)
-    return grid

@@ -1,32 +1,34 @@
 """Signals: change points by the group fused lasso, as an estimator."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from wolfpack.change_points.given import Limits, read_given
-from wolfpack.change_points.number import enough_candidates
 from wolfpack.change_points.path import find_alpha
 from wolfpack.change_points.segmentation import (
-    StaircaseWarning,
-    check_number,
     check_signal,
     fill_rows,
     find_jumps,
     price_ratio,
-    prune,
     read_signal,
     warn_of_stairs,
+)
+from wolfpack.change_points.selection import (
+    Wish,
+    enough_candidates,
+    select,
+    settle,
 )
 from wolfpack.checks.inputs import positive
 from wolfpack.engines.active_set import ActiveSet
 from wolfpack.engines.interior_point import InteriorPoint
 from wolfpack.estimators._base import UNFINISHED, DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
+from wolfpack.estimators._choosing import Choosing
 from wolfpack.problem import Problem
 from wolfpack.result import Event
 from wolfpack.state import State
@@ -35,7 +37,7 @@ NORMS = (1, 2, np.inf)  # that ActiveSet takes
 SHARE = 0.1  # of alpha_max is alpha where neither it nor a number of points is given
 
 
-class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
+class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, Choosing, DualEstimator):
     """Find change points, and the piecewise constant signal between them.
 
     Minimises 1/2 sum_t w_t |X_t - Y_t|^2 + alpha sum_t |X_(t+1) - X_t|_q: all columns
@@ -48,18 +50,26 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
     ----------
     alpha : float, optional
         The price of a jump, lambda in the paper. From `alpha_max(X)` on the answer is
-        constant. Default: a tenth of that; with `n_change_points` alpha_max, halved
-        until there are enough candidates.
+        constant. Default: a tenth of that; with a number of points alpha_max, halved
+        until there are enough candidates. With an alpha of your own the points are
+        chosen among those of the lasso, except by "auto".
     n_change_points : None, int or "auto"
-        None: all of the lasso. A number: that many of them, the best by least squares.
-        "auto" chooses the number k with the least L_k + a k log(n) (d / 2 + 1), where
-        L_k = n d / 2 log(sum of squares) is minus the log-likelihood: the Bayesian
-        information criterion. The factor a is 1, or larger where points that are noise
-        gain more than that, because noise is not independent from row to row
-        (`wolfpack.change_points.choose`).
+        None: all of the lasso, without `penalty`. A number: that many, the best by
+        least squares. "auto" estimates season, outliers and noise, compares steps and
+        straight segments with noise and drift that have no change
+        (`wolfpack.change_points.choose_change_points`), and says in `model_`,
+        `reason_` and `significant_` what came out.
+    penalty : float, optional
+        In place of a number: the price per point, beside the sum of squares.
+    noise : "auto", "iid" or "ar"
+        What "auto" assumes: rows may depend on each other and the signal may drift;
+        independent rows; dependent rows without drift. See the guide for the power.
+    min_size : int
+        The fewest rows of a segment that is chosen; "auto" asks for 2 or more.
     refit : bool or "auto"
-        Whether `signal_` has the mean of each segment, instead of the lasso's values,
-        whose jumps are too small. "auto": where `n_change_points` is given.
+        Whether `signal_` has the mean of each segment (its straight line, where these
+        were chosen), instead of the lasso's values, whose jumps are too small. "auto":
+        where a number or a penalty is given.
     q : float
         The norm of a jump.
     engine : engine, optional
@@ -89,10 +99,15 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         The recovered signal.
     candidates_ : ndarray of int
         The change points of the lasso.
-    costs_ : ndarray
-        With `n_change_points`: the least sum of squares with 0, 1, ... points.
     n_change_points_ : int
         How many there are.
+    model_, reason_ : str
+        What the signal is between its points, and a sentence that says why.
+    significant_ : ndarray of bool
+        Which points noise and drift do not explain; others only describe the signal.
+    change_points_path_ : NumberPath
+        Cost and points for each number, and `plot`; "auto" measures columns in units
+        of their noise. `costs_` are its costs.
     alpha_, alpha_max_ : float
         The alpha used, and the smallest that gives a constant signal.
     objective_, dual_objective_, gap_, relative_gap_ : float
@@ -119,6 +134,9 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         *,
         alpha: float | None = None,
         n_change_points: int | Literal["auto"] | None = None,
+        penalty: float | None = None,
+        noise: Literal["auto", "iid", "ar"] = "auto",
+        min_size: int = 1,
         refit: bool | Literal["auto"] = "auto",
         q: float = 2.0,
         batch_size: int | Literal["auto"] | None = None,
@@ -138,6 +156,9 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
     ) -> None:
         self.alpha = alpha
         self.n_change_points = n_change_points
+        self.penalty = penalty
+        self.noise = noise
+        self.min_size = min_size
         self.refit = refit
         self.q = q
         self.batch_size = batch_size
@@ -177,11 +198,11 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         X = read_signal(self, X, reset=True)
         given = read_given(X, sample_weight)
         values, rows, q = given.values, given.rows, self.q
-        number = check_number(self.n_change_points, len(values))
-        refit = number is not None if self.refit == "auto" else self._flag("refit")
+        wish = Wish.read(self, len(values))
+        refit = not wish.is_empty if self.refit == "auto" else self._flag("refit")
         self.alpha_max_ = given.largest_alpha(q)
-        self.alpha_ = alpha = self._choose_alpha(values, number, given.weights)
-        vars(self).pop("costs_", None)  # of an earlier fit that chose among points
+        choice = select(given, wish, self.alpha)
+        self.alpha_ = alpha = self._choose_alpha(values, wish, choice, given.weights)
         before = getattr(self, "result_", None)
         try:
             with given.interruptible() as stop:
@@ -190,19 +211,18 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
                 result = self._solve(problem, lambda Z: {"signal_": Z}, X, **how)
             points = find_jumps(values, self.signal_, given.prices(result), alpha, q)
             self.candidates_ = rows[points]
-            if number is not None:
-                for Y, w in given.trials(number):
-                    given.chosen, self.costs_ = prune(Y, points, number, w, self.alpha)
-                points = given.chosen
+            choice = settle(given, points, wish, self.alpha, choice)
         except KeyboardInterrupt:
             if getattr(self, "result_", None) is not before:  # this fit has learnt
-                jumps = np.diff(self.signal_, axis=0).any(axis=1)
+                self._choice, jumps = None, np.diff(self.signal_, axis=0).any(axis=1)
                 self._keep(np.flatnonzero(jumps) + 1, rows, X)
             raise
-        if number is None and result.status not in UNFINISHED:
+        if choice is None and result.status not in UNFINISHED:
             warn_of_stairs(self.signal_, points)
+        self._choice = choice
+        points = points if choice is None else choice.points
         if refit:
-            self.signal_ = given.means(points, self.signal_)
+            self.signal_ = self._fit_segments(given, points)
         self._keep(points, rows, X)
         return self
 
@@ -210,37 +230,20 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         """Return the signal recovered from X."""
         return self.fit(X, sample_weight=sample_weight).signal_
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None):
-        """Return the segment of each row of X, from 0 on."""
-        return self.fit(X, sample_weight=sample_weight).labels_
-
     def transform(self, X: Any) -> np.ndarray:
-        """Recover the signal behind X, with the alpha and number learnt."""
+        """Recover the signal behind X, with the alpha learnt.
+
+        The number of change points is the one given; "auto" chooses it anew.
+        """
         return self._fit_another(X, "signal_")
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the segment of each row of X, with the alpha and number learnt."""
-        return self._fit_another(X, "labels_")
-
-    def _fit_another(self, X: Any, name: str) -> np.ndarray:
-        check_is_fitted(self)
-        X = read_signal(self, X)
-        if len(X) < 2:
-            return {"signal_": X, "labels_": np.zeros(len(X), np.intp)}[name]
-        other: Any = clone(self)
-        other.set_params(alpha=self.alpha_, warm_start=False, callback=None)
-        if self.n_change_points is not None:
-            other.set_params(n_change_points=min(self.n_change_points_, len(X) - 1))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StaircaseWarning)  # `fit` has said so
-            return getattr(other.fit(X), name)
-
-    def _choose_alpha(self, X, number: int | str | None, weights) -> float:
+    def _choose_alpha(self, X, wish: Wish, choice, weights) -> float:
         if self.alpha is not None:
             return positive("alpha", self.alpha)
-        if number is None or self.alpha_max_ == 0.0 or self.q not in NORMS:
+        if wish.is_empty or self.alpha_max_ == 0.0 or self.q not in NORMS:
             return SHARE * self.alpha_max_ or 1.0
-        count = number if isinstance(number, int) else None
+        count = wish.number if isinstance(wish.number, int) else None
+        count = count if choice is None else len(choice.points)
         return find_alpha(X, enough_candidates(len(X), count), self.q, weights)
 
     def _start(self, problem: Problem) -> State | None:
@@ -267,6 +270,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
     def _keep(self, points: np.ndarray, rows: np.ndarray, given: np.ndarray) -> None:
         """Set what a fitted estimator has, for all rows that were given."""
         self.change_points_ = rows[points]
+        self._rows = None if len(rows) == len(given) else rows
         signal = fill_rows(self.signal_, rows, len(given))
         self.signal_ = signal.astype(given.dtype, copy=False)
 
@@ -275,17 +279,6 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = isinstance(self.engine, ActiveSet | None)
         return tags
-
-    @property
-    def n_change_points_(self) -> int:
-        """How many change points there are."""
-        return len(self.change_points_)
-
-    @property
-    def labels_(self) -> np.ndarray:
-        """The segment of each row, from 0 on."""
-        rows = np.arange(len(self.signal_))
-        return np.searchsorted(self.change_points_, rows, side="right")
 
     @staticmethod
     def alpha_max(X: Any, q: float = 2.0, sample_weight: Any = None) -> float:
