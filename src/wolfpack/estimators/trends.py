@@ -23,9 +23,7 @@ from wolfpack.result import Event
 from wolfpack.update.pieces import fit_lines
 
 SHARE = 0.01  # of alpha_max is alpha where neither it nor a number of kinks is given
-SMALLEST = (
-    1e-6  # the part of the largest bend of the signal below which one is rounding
-)
+SMALLEST = 1e-6  # a bend of this part of the signal's largest one, or less, is rounding
 
 
 class GroupTrendFilter(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
