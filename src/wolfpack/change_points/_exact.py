@@ -10,6 +10,7 @@ sums up to each bound give the cost of any segment in O(d):
 
 import numpy as np
 
+from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.compile import entry, jit
 
 INFINITE = 1e300
@@ -55,7 +56,7 @@ def prune_pairs(sums, bounds, price, least, straight, limit, points):
     A start that is dominated at row t stays until t + least, because up to there the
     segment that dominates it would be too short.
     """
-    m = bounds.size - 1
+    sums, m = borrow(sums), bounds.size - 1
     best, back = np.full(m + 1, INFINITE), np.zeros(m + 1, np.int64)
     best[0] = -price
     alive, ends = np.zeros(m + 1, np.int64), np.full(m + 1, bounds[m] + 1)
@@ -136,7 +137,7 @@ def prune_means(sums, bounds, price, least, ends, limit, points):
     `ends` has the smallest and the largest mean. The list of pieces has the start that
     is best for each mean; -1 after `limit` pieces have been visited.
     """
-    W, _, _, S, _, Q = sums
+    sums = W, _, _, S, _, Q = borrow(sums)
     m = bounds.size - 1
     best, back = np.full(m + 1, INFINITE), np.zeros(m + 1, np.int64)
     best[0] = -price
@@ -166,29 +167,48 @@ def prune_means(sums, bounds, price, least, ends, limit, points):
     return follow(back, m, points)
 
 
+@jit
+def least_sum(before, after, count):
+    """Return the least before[i] + after[i] of the first `count`, and the first such i.
+
+    Four minima do not wait for each other, and the place is looked for afterwards.
+    """
+    a, b, c, d, whole = INFINITE, INFINITE, INFINITE, INFINITE, count // 4 * 4
+    for i in range(0, whole, 4):
+        e, f = before[i] + after[i], before[i + 1] + after[i + 1]
+        g, h = before[i + 2] + after[i + 2], before[i + 3] + after[i + 3]
+        a, b = e if e < a else a, f if f < b else b
+        c, d = g if g < c else c, h if h < d else d
+    for i in range(whole, count):
+        a = min(a, before[i] + after[i])
+    low, place = min(min(a, b), min(c, d)), 0
+    if low < INFINITE:
+        while before[place] + after[place] != low:
+            place += 1
+    return low, place
+
+
 @entry
 def best_numbers(sums, bounds, most, least, straight, costs, points):
     """Find the least cost with 0, 1, ..., `most` points; row k of points has k."""
-    m = bounds.size - 1
-    best = np.full((m + 1, most + 1), INFINITE)
-    back = np.zeros((m + 1, most + 1), np.int32)
+    sums, m = borrow(sums), bounds.size - 1
+    best = np.full((most + 1, m + 1), INFINITE)
+    back = np.zeros((most + 1, m + 1), np.int32)
+    last = np.empty(m)  # costs of the segments that end at j
     for j in range(1, m + 1):
-        for i in range(j):
-            if bounds[j] - bounds[i] < least:
-                break
-            cost = piece_cost(sums, i, j, straight)
-            if i == 0:
-                best[j, 0] = cost
-                continue
-            for k in range(1, min(most, i) + 1):
-                total = best[i, k - 1] + cost
-                if total < best[j, k]:
-                    best[j, k], back[j, k] = total, i
+        count = 0
+        while count < j and bounds[j] - bounds[count] >= least:
+            last[count] = piece_cost(sums, count, j, straight)
+            count += 1
+        if count > 0:
+            best[0, j] = last[0]
+        for k in range(1, min(most, j - 1) + 1):
+            best[k, j], back[k, j] = least_sum(best[k - 1], last, count)
     for k in range(most + 1):
-        costs[k], j = best[m, k], m
+        costs[k], j = best[k, m], m
         if costs[k] < INFINITE:
             for p in range(k - 1, -1, -1):
-                j = back[j, p + 1]
+                j = back[p + 1, j]
                 points[k, p] = j
 
 
