@@ -156,7 +156,7 @@ def begin_run(
         1.0, engine,
     )  # fmt: skip
     state = State.begin(problem, options, np.random.default_rng(3))
-    return Run(problem, engine, state, options, None)
+    return Run(problem, engine, state, options, None).open()
 
 
 def advance(run, updates=1):

@@ -1,5 +1,6 @@
 """Workers that wait in compiled code between two slices."""
 
+import sys
 import threading
 import time
 import types
@@ -178,3 +179,24 @@ def test_no_thread_stays_after_a_run():
     before = threading.active_count()
     wolfpack.solve(problem, engine=wolfpack.Threads(2), tol=0.1, rng=0)
     assert threading.active_count() <= before
+
+
+def test_a_signal_before_the_first_update_leaves_no_thread(monkeypatch):
+    """It may come as soon as there are threads, before it is only noted."""
+    before, begun = threading.active_count(), []
+
+    class Press:
+        def __enter__(self):
+            begun.append(threading.active_count())
+            raise KeyboardInterrupt
+
+        def __exit__(self, *exc_info):
+            """Do nothing: it is never entered."""
+
+    train, _ = wolfpack.load_dates(n_train=100)
+    problem = wolfpack.chain_ssvm(train.X, train.y, alpha=0.1)
+    monkeypatch.setattr(sys.modules["wolfpack.solve"], "Interrupt", Press)
+    with pytest.raises(KeyboardInterrupt):
+        wolfpack.solve(problem, engine=wolfpack.Threads(2), rng=0)
+    assert begun == [before + 2]
+    assert threading.active_count() == before

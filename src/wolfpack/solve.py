@@ -139,7 +139,8 @@ def solve(
     check_scale(problem)
     engine = Serial() if engine is None else engine
     silent = not problem.kernels().compiled  # plain Python compiles in under a second
-    with terminable(), compiling(_describe(problem), silent=silent):
+    with terminable(), contextlib.ExitStack() as notice:
+        notice.enter_context(compiling(_describe(problem), silent=silent))
         spent = 0.0 if problem.is_ours else _check(problem)
         if isinstance(batch_size, str) and batch_size == "auto":
             seed = rng if _is_int(rng) else None
@@ -154,9 +155,15 @@ def solve(
                 state = State.begin(problem, options, generator)
             else:
                 state = State.resume(problem, start, options, generator)
-        run = Run(problem, engine, state, options, callback, spent)
-    with Interrupt() as interrupt:
-        return run.to_the_end(interrupt)
+        run = Run(problem, engine, state, options, callback)
+        try:  # a signal may come as soon as there are threads
+            run.open(spent)
+            notice.close()
+            with Interrupt() as interrupt:
+                return run.to_the_end(interrupt)
+        except BaseException:
+            run.close()
+            raise
 
 
 def _describe(problem: Problem) -> str:

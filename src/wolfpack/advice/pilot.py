@@ -7,6 +7,7 @@ the coupling, follows from the two falls (`worth`). Falls are taken from the blo
 moved, in double precision, and averaged over rounds.
 """
 
+import contextlib
 import dataclasses
 import time
 from typing import Literal, NamedTuple
@@ -53,7 +54,7 @@ class Pilot:
         self.along = Along(problem)
         options = self._options(Serial(), 1, "permutation")
         state = State.begin(problem, options, rng)
-        self.serial = Run(problem, Serial(), state, options, None)
+        self.serial = Run(problem, Serial(), state, options, None).open()
         exact, _ = self.along.image(state, range(problem.n_blocks))
         self.point = Point(state, exact, 0.0)
         self.step_seconds = np.nan
@@ -192,7 +193,8 @@ class Pilot:
         state = self._clone(point.state, tau)
         if tau not in self._runs:
             options = self._options(Serial(), tau, "permutation")
-            self._runs[tau] = Run(self.problem, Serial(), state, options, None)
+            run = Run(self.problem, Serial(), state, options, None)
+            self._runs[tau] = run.open()
         self._place(self._runs[tau], state, order, 0)
         self._advance(self._runs[tau], state, tau)
         return self.along.fall(
@@ -215,10 +217,14 @@ class Pilot:
         ]
         limit = min(TIMED_SECONDS, seconds / (len(sizes) * (REPEATS + 1)))
         best = np.full(len(sizes), np.inf)
-        for _ in range(REPEATS + 1):  # the first shows how many calls fit into `limit`
-            for k, (run, state) in enumerate(zip(runs, states, strict=True)):
-                calls = max(4 * sizes[k], int(limit / best[k]))  # 0 at first
-                best[k] = min(best[k], self._time(run, state, calls))
+        with contextlib.ExitStack() as stack:
+            for run in runs:
+                stack.callback(run.close)
+                run.open()
+            for _ in range(REPEATS + 1):  # the first shows how many calls fit
+                for k, (run, state) in enumerate(zip(runs, states, strict=True)):
+                    calls = max(4 * sizes[k], int(limit / best[k]))  # 0 at first
+                    best[k] = min(best[k], self._time(run, state, calls))
         return best
 
     def _time(self, run: Run, state: State, calls: int) -> float:

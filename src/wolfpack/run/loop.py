@@ -4,9 +4,8 @@ Time is sliced so that a callback, a time limit or a signal is answered within a
 slices and interrupted checks leave no mark on the iterate. Scheduled checks rebuild v
 from x in double precision; with a reproducible engine they happen at the same updates
 in a run that was stopped and resumed, so both give the same bits. Other engines run in
-longer slices, which `pulse` cuts short, and are checked by the clock as well.
-
-The driver knows an engine by the contract in `engines.base` only.
+longer slices, which `pulse` cuts short, and are checked by the clock as well. The
+driver knows an engine by the contract in `engines.base` only.
 """
 
 import dataclasses
@@ -34,17 +33,12 @@ from wolfpack.update.plan import Exit, Plan
 
 
 class Run:
-    """One call of `solve`."""
+    """One call of `solve`: made, opened, driven to its end, and closed."""
 
     def __init__(
-        self,
-        problem: Problem,
-        engine: Engine,
-        state: State,
-        options: Options,
+        self, problem: Problem, engine: Engine, state: State, options: Options,
         callback: Callable[[Event], Any] | None,
-        spent: float = 0.0,  # seconds that `solve` took before
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.problem, self.engine, self.state = problem, engine, state
         self.options = options
         self.kernels: Loops = problem.kernels(engine.loops(problem))
@@ -73,19 +67,26 @@ class Run:
         self._raised: BaseException | None = None
         self._interrupt = Interrupt()
         self.began = time.perf_counter()
-        self._make_ready()
-        self.began = time.perf_counter() - spent
+        self._is_closed = False
 
-    def _make_ready(self) -> None:
-        """Compile, and start what the session needs; no clock counts this time."""
+    def open(self, spent: float = 0.0) -> "Run":
+        """Make it ready; no clock counts this time. `solve` took `spent` seconds."""
         try:
             with self.crew:
                 with Held():
                     warm_up(self)
                 self.session.open(self)
         except BaseException:
-            self.session.close()
+            self.close()
             raise
+        self.began = time.perf_counter() - spent
+        return self
+
+    def close(self) -> None:
+        """Let the session give back what it has, once."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.session.close()
 
     def to_the_end(self, interrupt: Interrupt) -> Result:
         """Run until the goal, a limit or a stop is reached; return the result."""
@@ -98,7 +99,7 @@ class Run:
                 faults.certify_what_is_left(self, error)
                 raise
             finally:
-                self.session.close()
+                self.close()
                 if not self.engine.reproducible:  # workers change gaps, not the tree
                     sampling.rebuild(self.state.sampler, self.plan.sampling)
 
