@@ -260,7 +260,9 @@ def assert_gone(below):
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_signal_to_all_leaves_no_process_behind(number):
     process, below = start_driver()
     assert any("raylet" in name for name in below.values())
@@ -350,7 +352,7 @@ except wolfpack.EngineError as error:
 """
 
 
-@pytest.mark.parametrize("n_workers", [2, "auto"])
+@pytest.mark.parametrize("n_workers", ["auto", pytest.param(2, marks=pytest.mark.slow)])
 def test_the_head_dies(tmp_path, n_workers):
     here, path = str(Path(__file__).parent), str(tmp_path / "server.npz")
     code = HEADLESS.format(here=here, path=path, n_workers=n_workers)

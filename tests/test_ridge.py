@@ -165,6 +165,7 @@ def test_a_negative_gap_without_acceleration_names_the_oracle():
         solve(wrong, accelerate=False, max_epochs=5, rng=0)
 
 
+@pytest.mark.slow
 def test_ready_problems_fit_their_ridge_to_the_last_digits():
     Y = np.random.default_rng(0).normal(size=(30, 2)).cumsum(axis=0)
     wolfpack.group_fused_lasso(1e3 * Y + 1e5, 0.3).check()
