@@ -14,7 +14,7 @@ import spy
 from helpers import random_chains
 
 import wolfpack
-from wolfpack.update import atoms as atom_store
+from wolfpack.stores import atoms as atom_store
 
 LABELS = 3
 
@@ -150,7 +150,8 @@ def pieces(problem, state, i):
     weights = state.blocks.weights[slot : slot + count]
     assert (weights > 0).all()
     assert abs(weights.sum() - 1) < 1e-12
-    return [(weights[b], atom_store.get_atom(state.blocks, i, b)) for b in range(count)]
+    atoms = (atom_store.get_point(state.blocks, i, b) for b in range(count))
+    return list(zip(weights, atoms, strict=True))
 
 
 def image(problem, state):

@@ -9,7 +9,7 @@ import wolfpack
 from wolfpack.run.loop import Run
 from wolfpack.solve import _validate
 from wolfpack.state import State
-from wolfpack.update import atoms as atom_store
+from wolfpack.stores import atoms as atom_store
 from wolfpack.update.batch import Batch
 
 SERIAL = wolfpack.Serial()
@@ -125,7 +125,7 @@ def chain_x(state, n_labels, is_edited=False):
         assert (weights > 0).all()
         assert abs(weights.sum() - 1) < 1e-12
         for b in range(count):
-            labels = atom_store.get_atom(state.blocks, i, b)
+            labels = atom_store.get_point(state.blocks, i, b)
             place = read_labels(labels, n_labels)
             assert is_edited or z[place] == 0, "an atom is kept twice"
             z[place] += weights[b]

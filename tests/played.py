@@ -61,7 +61,7 @@ def assert_certified(result, n=100, alpha=0.5):
 def exact_v(problem, state):
     """Return v0 + A x."""
     exact = problem.shared.astype(np.float64)
-    args = (problem.data, state.blocks, 0, problem.n_blocks, exact)
+    args = (problem.data, state.blocks, 0, problem.n_blocks, exact, problem.work())
     problem.kernels().rebuild(*args)
     return exact
 

@@ -127,7 +127,7 @@ def random_blocks(rng, problem, n_labels):
         parts["atoms"].extend(some.ravel())
     parts["atoms"] = np.array(parts["atoms"], problem.start.dtype)
     arrays = {name: np.asarray(part) for name, part in parts.items()}
-    return problem.store.unpack(arrays, problem.offsets, 1)
+    return problem.store.unpack(arrays, problem, 1)
 
 
 @pytest.mark.parametrize("unit", [True, False])
@@ -143,20 +143,24 @@ def test_the_fused_step_is_add_and_score_along_s_minus_x(unit):
         x = chain_x(SimpleNamespace(offsets=problem.offsets, blocks=blocks), n_labels)
         v[:, :n_labels] = dense.v(x).reshape(-1, n_labels)
         for i in range(len(X)):
-            args = problem.data, blocks, i, atom
             problem.oracle(problem.data, v, i, atom, work)
-            gap = problem.prepare(problem.data, v, *args[1:], work)
+            move = problem.store.towards(problem.data, blocks, i, atom)
+            args = problem.data, i, move
+            problem.prepare(*args, work)
+            down = problem.rate(problem.data, v, i, move, work, True)
+            again = problem.rate(problem.data, v, i, move, work, False)
             length = len(y[i])
             s = np.eye(n_labels**length)[read_labels(atom[:length], n_labels)]
-            move = dense.A[i] @ (s - x[i])
-            down = -dense.gradient(x, i) @ (s - x[i])
-            assert gap == pytest.approx(down, abs=1e-5)
+            change = dense.A[i] @ (s - x[i])
+            slope = dense.gradient(x, i) @ (s - x[i])
+            assert down == pytest.approx(slope, abs=1e-5)
+            assert again == pytest.approx(slope, abs=1e-5)
             out = np.zeros(v.shape)
             linear = problem.spread(*args, 0.7, out, work)
-            np.testing.assert_allclose(chain_v(out, n_labels), 0.7 * move, atol=1e-5)
+            np.testing.assert_allclose(chain_v(out, n_labels), 0.7 * change, atol=1e-5)
             assert linear == pytest.approx(0.7 * dense.c[i] @ (s - x[i]), abs=1e-6)
             bend = problem.curvature(*args, work)
-            assert bend == pytest.approx(0.3 * move @ move, abs=1e-5)
+            assert bend == pytest.approx(0.3 * change @ change, abs=1e-5)
 
 
 @pytest.mark.parametrize("most_rows", [0, 1000])
@@ -171,7 +175,7 @@ def test_the_oracle_stands_that_v_changes_meanwhile(most_rows, monkeypatch):
     quiet, atoms = (
         np.zeros((40, problem.atom_size), problem.start.dtype) for _ in range(2)
     )
-    outline = problem.store.outline(problem.start, problem.offsets)
+    outline = problem.store.outline(problem)
     loops.solve_chunk(data, v, outline, blocks, quiet, current, work)
     # Transitions go to and fro by 1e-4, as if other workers moved them.
     steps, before, over = v[data.first_transition :], v.copy(), threading.Event()

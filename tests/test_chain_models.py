@@ -18,7 +18,7 @@ from wolfpack import (
 from wolfpack.displays import TopFeaturesDisplay, TransitionDisplay
 from wolfpack.kernels.notice import compiling
 from wolfpack.problems import chain
-from wolfpack.update import pool
+from wolfpack.stores import pool
 
 COSTS = np.array([[0, 1, 5], [2, 0, 0.5], [1, 3, 0]])
 

@@ -23,7 +23,8 @@ from wolfpack.kernels import link, sources
 from wolfpack.kernels import specialise as _compile
 from wolfpack.kernels.compile import Inner, jit
 from wolfpack.kernels.snapshot import Snapshot
-from wolfpack.update import atoms, steps, vectors
+from wolfpack.stores import atoms, vectors
+from wolfpack.update import steps
 
 SCRIPT = """
 import json

@@ -258,7 +258,7 @@ def assert_feasible(problem, state):
 def assert_v_fits_x(problem, state):
     exact = problem.shared.astype(np.float64)
     n = problem.n_blocks
-    problem.kernels().rebuild(problem.data, state.blocks, 0, n, exact)
+    problem.kernels().rebuild(problem.data, state.blocks, 0, n, exact, problem.work())
     error = np.linalg.norm(exact - state.shared) / np.linalg.norm(exact)
     assert error < (1e-6 if is_single(problem) else 1e-9)
 

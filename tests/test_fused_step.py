@@ -1,4 +1,4 @@
-"""A user's fused step: `prepare` must not rely on what the oracle left in `work`."""
+"""A user's fused step: it must not rely on what the oracle left in `work`."""
 
 import dataclasses
 
@@ -42,28 +42,33 @@ def value(data, shared):
     return 0.5 * np.square(shared - TARGET).sum()
 
 
-def mean(blocks, i, table, least=0, most=None):
+def mean(move, i, table, most=None):
     """What x_(i) makes of a table: the mean over its atoms, by their weights."""
-    place = blocks.place[i]
-    atoms = range(least, place.count if most is None else min(most, place.count))
-    return sum(
-        blocks.weights[place.slot + b] * table[i, blocks.atoms[place.begin + b]]
-        for b in atoms
-    )
+    pairs = zip(move.weights[:most], move.atoms[:most], strict=True)
+    return sum(weight * table[i, corner] for weight, corner in pairs)
 
 
-def prepare(data, shared, blocks, i, atom, work):
-    work[0][:] = CORNERS[i, atom[0]] - mean(blocks, i, CORNERS)
-    work[2][0] = COSTS[i, atom[0]] - mean(blocks, i, COSTS)
-    return -float(work[0] @ work[1]) - work[2][0]  # the gradient is the oracle's
+def change(move, i, table, most=None):
+    """What a move makes of a table."""
+    return table[i, move.atom[0]] - mean(move, i, table, most)
 
 
-def spread(data, blocks, i, atom, scale, out, work):
+def prepare(data, i, move, work):
+    work[0][:] = change(move, i, CORNERS)
+    work[2][0] = change(move, i, COSTS)
+
+
+def rate(data, shared, i, move, work, is_fresh):
+    gradient = work[1] if is_fresh else shared - TARGET
+    return float(work[0] @ gradient) + work[2][0]
+
+
+def spread(data, i, move, scale, out, work):
     out += scale * work[0]
     return scale * work[2][0]
 
 
-def curvature(data, blocks, i, atom, work):
+def curvature(data, i, move, work):
     return float(work[0] @ work[0])
 
 
@@ -80,6 +85,7 @@ def make(**changes):
         value=value,
         contains=lambda data, i, atom: 0 <= atom[0] < K,
         prepare=prepare,
+        rate=rate,
         spread=spread,
         curvature=curvature,
         work=lambda: (np.zeros(M), np.zeros(M), np.zeros(1)),
@@ -88,7 +94,7 @@ def make(**changes):
 
 
 def plain():
-    return make(prepare=None, spread=None, curvature=None)
+    return make(prepare=None, rate=None, spread=None, curvature=None)
 
 
 ENGINES = [Serial(), Delayed(0), Delayed(delays.poisson(5))]
@@ -96,7 +102,7 @@ ENGINES += [Delayed(workers=delays.Workers(4))]
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=repr)
-@pytest.mark.parametrize("changes", [{}, {"curvature": None}])
+@pytest.mark.parametrize("changes", [{}, {"curvature": None}, {"rate": None}])
 def test_a_right_step_is_accepted_and_gives_what_plain_steps_give(engine, changes):
     how = {"engine": engine, "tol": 0, "max_epochs": 20, "rng": 0}
     fused, steps = solve(make(**changes), **how), solve(plain(), **how)
@@ -105,60 +111,58 @@ def test_a_right_step_is_accepted_and_gives_what_plain_steps_give(engine, change
     assert max(row.drift for row in fused.trace) < 1e-9
 
 
-def relies_on_the_oracle(data, shared, blocks, i, atom, work):
-    work[0][:] -= mean(blocks, i, CORNERS)  # the oracle has left the corner there
-    work[2][0] = COSTS[i, atom[0]] - mean(blocks, i, COSTS)
-    return -float(work[0] @ work[1]) - work[2][0]
+def relies_on_the_oracle(data, i, move, work):
+    work[0][:] -= mean(move, i, CORNERS)  # the oracle has left the corner there
+    work[2][0] = change(move, i, COSTS)
 
 
-def relies_on_zeros(data, shared, blocks, i, atom, work):
-    work[0][:] = CORNERS[i, atom[0]] - mean(blocks, i, CORNERS)
-    work[2][0] += COSTS[i, atom[0]] - mean(blocks, i, COSTS)
-    return -float(work[0] @ work[1]) - work[2][0]
+def relies_on_zeros(data, i, move, work):
+    work[0][:] = change(move, i, CORNERS)
+    work[2][0] += change(move, i, COSTS)
 
 
-def knows_one_atom(data, shared, blocks, i, atom, work):
-    work[0][:] = CORNERS[i, atom[0]] - mean(blocks, i, CORNERS, most=1)
-    work[2][0] = COSTS[i, atom[0]] - mean(blocks, i, COSTS)
-    gap = mean(blocks, i, CORNERS) - CORNERS[i, atom[0]]
-    return float(gap @ work[1]) - work[2][0]
+def knows_one_atom(data, i, move, work):
+    work[0][:] = change(move, i, CORNERS, most=1)
+    work[2][0] = change(move, i, COSTS)
 
 
-def returns_the_gap_of_one_atom(data, shared, blocks, i, atom, work):
-    prepare(data, shared, blocks, i, atom, work)
-    gap = CORNERS[i, atom[0]] - mean(blocks, i, CORNERS, most=1)
-    return -float(gap @ work[1]) - work[2][0]
+def is_the_rate_of_one_atom(data, shared, i, move, work, is_fresh):
+    return float(change(move, i, CORNERS, most=1) @ (shared - TARGET)) + work[2][0]
 
 
-def is_nan_elsewhere(data, shared, blocks, i, atom, work):
-    seen = work[1].any()
-    return prepare(data, shared, blocks, i, atom, work) if seen else np.nan
+def is_always_fresh(data, shared, i, move, work, is_fresh):
+    return rate(data, shared, i, move, work, True)
 
 
-def forgets_the_cost(data, blocks, i, atom, scale, out, work):
+def is_never_right_when_fresh(data, shared, i, move, work, is_fresh):
+    return (0.5 if is_fresh else 1.0) * rate(data, shared, i, move, work, is_fresh)
+
+
+def is_nan_elsewhere(data, shared, i, move, work, is_fresh):
+    return rate(data, shared, i, move, work, True) if work[1].any() else np.nan
+
+
+def forgets_the_cost(data, i, move, scale, out, work):
     out += scale * work[0]
     return 0.0
 
 
-def forgets_the_scale_of_the_cost(data, blocks, i, atom, scale, out, work):
+def forgets_the_scale_of_the_cost(data, i, move, scale, out, work):
     out += work[0] if scale > 0 else scale * work[0]
     return scale * work[2][0]
 
 
-def spreads_once(data, blocks, i, atom, scale, out, work):
+def spreads_once(data, i, move, scale, out, work):
     out += scale * work[0]
     work[0][:] = 0.0
     return scale * work[2][0]
 
 
-def relies_on_the_oracle_of_the_block(data, shared, blocks, i, atom, work):
+def relies_on_the_oracle_of_the_block(data, i, move, work):
     if work[2][0] != i + 1.0:  # the oracle was called for another block
-        work[0][:] = CORNERS[i, atom[0]]
-    gradient = shared - TARGET
-    work[0][:] -= mean(blocks, i, CORNERS)
-    more = COSTS[i, atom[0]] - mean(blocks, i, COSTS)
-    work[2][1] = more
-    return -float(work[0] @ gradient) - more
+        work[0][:] = CORNERS[i, move.atom[0]]
+    work[0][:] -= mean(move, i, CORNERS)
+    work[2][1] = change(move, i, COSTS)
 
 
 def notes_the_block(data, shared, i, atom, work):
@@ -166,44 +170,49 @@ def notes_the_block(data, shared, i, atom, work):
     return oracle(data, shared, i, atom, work)
 
 
-def spreads_the_second(data, blocks, i, atom, scale, out, work):
+def rates_the_second(data, shared, i, move, work, is_fresh):
+    return float(work[0] @ (shared - TARGET)) + work[2][1]
+
+
+def spreads_the_second(data, i, move, scale, out, work):
     out += scale * work[0]
     return scale * work[2][1]
 
 
-def overwrites(data, blocks, i, atom, scale, out, work):
+def overwrites(data, i, move, scale, out, work):
     out[:] = scale * work[0]
     return scale * work[2][0]
 
 
-def is_of_the_spread(data, blocks, i, atom, work):
+def is_of_the_spread(data, i, move, work):
     return float(work[3] @ work[3])
 
 
-def notes_the_spread(data, blocks, i, atom, scale, out, work):
+def notes_the_spread(data, i, move, scale, out, work):
     work[3][:] = work[0]
-    return spread(data, blocks, i, atom, scale, out, work)
+    return spread(data, i, move, scale, out, work)
 
 
-def forgets_a_row(data, i, rows, work):
+def forgets_a_row(data, i, move, rows, work):
     rows[: M - 1] = np.arange(M - 1)
     return M - 1
 
 
 WRONG = {
     "the oracle's work": (
-        {"prepare": relies_on_the_oracle},
+        {"prepare": relies_on_the_oracle, "rate": None},
         r"spread and add disagree on block 0 where prepare is called with fresh work: "
         r"what it keeps .* not on what the oracle left in work",
     ),
     "zeros": (
-        {"prepare": relies_on_zeros},
+        {"prepare": relies_on_zeros, "rate": None},
         "where prepare is called with the work that another block has used: what it",
     ),
     "the oracle's work for another atom": (
         {
             "oracle": notes_the_block,
             "prepare": relies_on_the_oracle_of_the_block,
+            "rate": rates_the_second,
             "spread": spreads_the_second,
             "curvature": None,
             "work": lambda: (np.zeros(M), np.zeros(M), np.zeros(2)),
@@ -212,14 +221,22 @@ WRONG = {
     ),
     "what was there": ({"spread": overwrites}, r"spread and add disagree on block 0\."),
     "one atom": (
-        {"prepare": knows_one_atom, "curvature": None},
+        {"prepare": knows_one_atom, "rate": None, "curvature": None},
         r"spread and add disagree on block 0\.",
     ),
-    "one atom's gap": (
-        {"prepare": returns_the_gap_of_one_atom},
-        "prepare returned .*, but the scores give",
+    "one atom's rate": (
+        {"rate": is_the_rate_of_one_atom},
+        "rate returned .*, but the scores give",
     ),
-    "NaN": ({"prepare": is_nan_elsewhere}, "prepare on block 0 returned nan; it must"),
+    "another oracle's gradient": (
+        {"rate": is_always_fresh},
+        "rate returned .*, but the scores give",
+    ),
+    "fresh": (
+        {"rate": is_never_right_when_fresh},
+        "rate returned .*, but the scores give",
+    ),
+    "NaN": ({"rate": is_nan_elsewhere}, "rate on block 0 returned nan; it must"),
     "cost": ({"spread": forgets_the_cost}, r"spread and add disagree on block 0\."),
     "scale": ({"spread": forgets_the_scale_of_the_cost}, "spread and add disagree"),
     "once": ({"spread": spreads_once}, "spread and add disagree"),
@@ -251,7 +268,7 @@ def test_an_add_that_overwrites_is_refused():
         return scale * COSTS[i, atom[0]]
 
     with pytest.raises(ProblemError, match="add on block 0 sets entries of out"):
-        make(add=sets, prepare=None, spread=None, curvature=None).check()
+        make(add=sets, prepare=None, rate=None, spread=None, curvature=None).check()
 
 
 def test_one_block_has_no_other():
@@ -261,8 +278,8 @@ def test_one_block_has_no_other():
         make(prepare=relies_on_the_oracle, **one).check()
 
 
-def test_the_gap_of_a_ready_step_is_that_of_its_own_oracle_only():
-    # Chains take the gradient from what the oracle left in `work`, as they may.
+def test_the_rate_of_a_ready_step_needs_no_oracle():
+    # Chains take the scores that the oracle left in `work` only where they are fresh.
     X = random.normal(size=(30, 5))
     y = random.integers(3, size=30)
     problem = wolfpack.chain_ssvm(np.split(X, 3), np.split(y, 3), 0.1)

@@ -201,7 +201,8 @@ def test_f_never_rises_and_the_optimum_is_right(lasso, best, T, sampling, step):
     values = [row.objective for row in result.trace]
     assert (np.diff(values) <= 1e-9 * lasso.scale).all()
     exact = lasso.shared.copy()
-    lasso.kernels().rebuild(lasso.data, result.state.blocks, 0, lasso.n_blocks, exact)
+    args = lasso.data, result.state.blocks, 0, lasso.n_blocks, exact, lasso.work()
+    lasso.kernels().rebuild(*args)
     np.testing.assert_allclose(result.state.shared, exact, atol=1e-9)
 
 
@@ -257,14 +258,14 @@ def pair_slope(data, shared, direction, rows, gamma):
 
 
 @numba.njit
-def pair_touched(data, i, rows, work):
+def pair_touched(data, i, move, rows, work):
     rows[0] = i
     return 1 if data.weight[i] != 0 else 0
 
 
 @numba.njit
-def pair_curvature(data, blocks, i, atom, work):
-    return (data.weight[i] * blocks.difference[0]) ** 2
+def pair_curvature(data, i, move, work):
+    return (data.weight[i] * move[0]) ** 2
 
 
 @pytest.mark.parametrize("T", [1, 3])

@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVC
 import wolfpack
 from wolfpack import Serial, Sync, Threads, multiclass_svm
 from wolfpack.checks import problem as check
-from wolfpack.update import atoms as atom_store
+from wolfpack.stores import atoms as atom_store
 
 ALPHA = 0.02
 ENGINES = {
@@ -64,7 +64,7 @@ def point(problem, state):
         weights = state.blocks.weights[slot : slot + count]
         assert (weights > 0).all()
         for b in range(count):
-            x[i, atom_store.get_atom(state.blocks, i, b)[0]] += weights[b]
+            x[i, atom_store.get_point(state.blocks, i, b)[0]] += weights[b]
     np.testing.assert_allclose(x.sum(axis=1), 1, atol=1e-12)
     return x
 

@@ -133,7 +133,7 @@ def fail(good, *args):
     raise KeyError("no such node")
 
 
-def forget_rows(data, i, rows, work):
+def forget_rows(data, i, move, rows, work):
     rows[0] = 0
     return 1
 
@@ -602,7 +602,7 @@ def test_check_holds_the_fused_step_against_the_rest():
     words = wolfpack.load_dates(n_train=4, n_test=1)[0]
     problem = wolfpack.chain_ssvm(words.X, words.y, alpha=0.1)
     check(problem)
-    for name in ("curvature", "prepare", "spread"):
+    for name in ("curvature", "rate", "spread"):
         wrong = twice(getattr(problem, name))
         with pytest.raises(ProblemError, match=f"{name} .*"):
             check(dataclasses.replace(problem, **{name: numba.njit(wrong)}))
@@ -610,20 +610,21 @@ def test_check_holds_the_fused_step_against_the_rest():
 
 def twice(good):
     """Return the function, or what it writes, doubled."""
-    if len(inspect.signature(good.py_func).parameters) == 7:  # spread
+    count = len(inspect.signature(good.py_func).parameters)
+    if "scale" in inspect.signature(good.py_func).parameters:
 
-        def spread(data, blocks, i, atom, scale, out, work):
-            return good(data, blocks, i, atom, 2 * scale, out, work)
+        def spread(data, i, move, scale, out, work):
+            return good(data, i, move, 2 * scale, out, work)
 
         return spread
-    if len(inspect.signature(good.py_func).parameters) == 5:
+    if count == 4:
 
-        def curvature(data, blocks, i, atom, work):
-            return 2 * good(data, blocks, i, atom, work)
+        def curvature(data, i, move, work):
+            return 2 * good(data, i, move, work)
 
         return curvature
 
-    def prepare(data, shared, blocks, i, atom, work):
-        return 2 * good(data, shared, blocks, i, atom, work)
+    def rate(data, shared, i, move, work, is_fresh):
+        return 2 * good(data, shared, i, move, work, is_fresh)
 
-    return prepare
+    return rate

@@ -329,16 +329,20 @@ print(wolfpack.solve(lasso(), engine=wolfpack.Ray(n_workers=2), tol=0,
                      max_epochs=np.inf, callback=callback).status.name)
 """
 HEADLESS = """
-import os, signal, sys, numpy as np, wolfpack
+import os, signal, sys, time, numpy as np, wolfpack
 sys.path.insert(0, {here!r})
-from played import children, lasso
-killed = []
+from played import children, is_alive, lasso
+killed, below = [], set()
+
+def kill():
+    below.update(children(os.getpid()))
+    killed.extend(pid for pid, name in children(os.getpid()).items()
+                  if "gcs_server" in name.split(chr(0))[0])
+    os.kill(killed[0], signal.SIGKILL)
 
 def callback(event):
     if not killed and event.row.n_oracle_calls > 5000:
-        killed.extend(pid for pid, name in children(os.getpid()).items()
-                      if "gcs_server" in name.split(chr(0))[0])
-        os.kill(killed[0], signal.SIGKILL)
+        kill()
 
 engine = wolfpack.Ray(n_workers={n_workers!r}, checkpoint={path!r},
                       checkpoint_seconds=1000)
@@ -349,6 +353,15 @@ except wolfpack.EngineError as error:
     print(error)
     print(error.state.n_oracle_calls > 5000,
           saved.n_oracle_calls >= error.state.n_oracle_calls)
+end = time.monotonic() + 20
+while any(map(is_alive, below)) and time.monotonic() < end:
+    time.sleep(0.1)
+print(sum(map(is_alive, below)), "are left")
+"""
+TOO_EARLY = """
+from wolfpack.engines.cluster.fleet import Fleet
+wait = Fleet._wait
+Fleet._wait = lambda *args: (killed or kill(), wait(*args))[1]
 """
 
 
@@ -359,13 +372,28 @@ def test_the_head_dies(tmp_path, n_workers):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           timeout=HANG_SECONDS)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    sentence, numbers = done.stdout.splitlines()
+    sentence, numbers, left = done.stdout.splitlines()
+    assert left == "0 are left"
     assert sentence.startswith("the head of the Ray cluster, at ")
     assert "the minimum is at least -" in sentence
     assert numbers == "True True"
     state, problem = State.load(path), lasso()
     assert_sound(problem, state)
     assert solve(problem, start=state, tol=1e-3, max_epochs=10**5, rng=0).converged
+
+
+def test_the_head_dies_before_a_worker_is_there(tmp_path):
+    # Ray would end this process a minute later, without an exception.
+    here, path = str(Path(__file__).parent), str(tmp_path / "server.npz")
+    code = HEADLESS.format(here=here, path=path, n_workers=2)
+    code = code.replace("engine =", f"{TOO_EARLY}\nengine =", 1)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          timeout=HANG_SECONDS)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    sentence, numbers, left = done.stdout.splitlines()
+    assert sentence.startswith("the head of the Ray cluster, at ")
+    assert numbers == "False True"
+    assert left == "0 are left"
 
 
 def test_folders_of_dead_processes_are_removed(tmp_path, monkeypatch):

@@ -17,7 +17,8 @@ import scipy.constants
 from wolfpack.kernels import sources
 from wolfpack.kernels.released import is_released
 from wolfpack.kernels.snapshot import Snapshot
-from wolfpack.update import atoms, steps
+from wolfpack.stores import atoms
+from wolfpack.update import steps
 
 
 def key_of(function) -> tuple[str, list[str]]:

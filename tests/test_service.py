@@ -65,7 +65,7 @@ def solve_blocks(service, blocks, v=None, version=None, life=None):
     blocks = np.array(blocks, np.int64)
     atoms = np.zeros((len(blocks), problem.atom_size), problem.start.dtype)
     current = np.zeros(1, np.int64)
-    outline = problem.store.outline(problem.start, problem.offsets)
+    outline = problem.store.outline(problem)
     args = v, outline, blocks, atoms, current, problem.work()
     service.kernels.solve_chunk(problem.data, *args)
     version = service.version if version is None else version
@@ -74,7 +74,7 @@ def solve_blocks(service, blocks, v=None, version=None, life=None):
 
 def exact_v(problem, state):
     exact = problem.shared.astype(np.float64)
-    args = (problem.data, state.blocks, 0, problem.n_blocks, exact)
+    args = (problem.data, state.blocks, 0, problem.n_blocks, exact, problem.work())
     problem.kernels().rebuild(*args)
     return exact
 
@@ -343,7 +343,7 @@ def test_shares_of_a_check_add_up(make):
         problem.data, shared, exact, state.blocks, 0, n, atom, current, work,
         np.zeros(0), 0.0,
     )  # fmt: skip
-    vs = exact, shared, problem.store.outline(problem.start, problem.offsets)
+    vs = exact, shared, problem.store.outline(problem)
     parts = [
         kernels.bound_blocks(problem.data, *vs, a, b, atom, current, work)
         for a, b in ((0, 5), (5, 6), (6, n))

@@ -1,11 +1,17 @@
-"""The two stores of x: a draft moves alone, and a blend is a convex combination."""
+"""The stores of x: a draft moves alone, and a blend is a convex combination."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from wolfpack.update import atoms, vectors
+from wolfpack.stores import atoms, vectors
 
 N_LABELS = 4
+
+
+def problem_of(start, offsets=None):
+    return SimpleNamespace(n_blocks=len(start), start=start, offsets=offsets)
 
 
 class Corners:
@@ -14,7 +20,9 @@ class Corners:
     store = atoms
 
     def __init__(self, n=3):
-        self.blocks = atoms.create(np.zeros(n, np.uint8), np.arange(n + 1), 2)
+        self.blocks = atoms.create(
+            problem_of(np.zeros(n, np.uint8), np.arange(n + 1)), 2
+        )
 
     def x(self, blocks, i):
         place, point = blocks.place[i], np.zeros(N_LABELS)
@@ -40,7 +48,9 @@ class Points:
     store = vectors
 
     def __init__(self, n=3):
-        self.blocks = vectors.create(np.tile(np.eye(N_LABELS)[0], (n, 1)), None, 2)
+        self.blocks = vectors.create(
+            problem_of(np.tile(np.eye(N_LABELS)[0], (n, 1))), 2
+        )
 
     def x(self, blocks, i):
         return blocks.points[i].copy()
@@ -68,7 +78,7 @@ def test_any_number_of_moves_blends_exactly(kind, theta):
             for _ in range(rng.integers(1, 5)):
                 atom, corner = case.draw(rng)
                 gamma = rng.choice([0.0, 0.2, 0.7, 1.0])
-                store.move_draft(blocks, draft, k, i, atom, gamma)
+                store.shift_draft((), blocks, draft, k, i, atom, gamma)
                 after[i] = (1 - gamma) * after[i] + gamma * corner
                 np.testing.assert_array_equal(case.x(blocks, i), before[i])  # x stays
         for k, i in enumerate(chosen):
@@ -91,12 +101,12 @@ def test_a_draft_that_is_left_changes_nothing():
     case = Corners()
     blocks, draft = case.blocks, atoms.make_draft(case.blocks, 1)
     for label in range(N_LABELS):
-        atoms.move(blocks, 1, np.array([label], np.uint8), 0.5)
+        atoms.shift((), blocks, 1, np.array([label], np.uint8), 0.5)
     before, count = case.x(blocks, 1), int(blocks.place[1].count)
     room = int(blocks.place[1].room)
     atoms.begin_draft(blocks, draft, 0, 1)
     for label in range(4, 4 + 2 * room):  # the list grows, and moves in the pool
-        atoms.move_draft(blocks, draft, 0, 1, np.array([label], np.uint8), 0.1)
+        atoms.shift_draft((), blocks, draft, 0, 1, np.array([label], np.uint8), 0.1)
     assert blocks.place[1].room > room
     np.testing.assert_array_equal(case.x(blocks, 1), before)
     assert blocks.place[1].count == count

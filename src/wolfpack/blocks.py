@@ -28,7 +28,7 @@ def add(data, i, atom, scale, out):
 
 
 @jit
-def touched(data, i, rows, work):
+def touched(data, i, move, rows, work):
     """Block i touches row i."""
     rows[0] = i
     return 1

@@ -24,7 +24,8 @@ from wolfpack.kernels.fingerprint import Fingerprint
 from wolfpack.kernels.names import OPTIONAL, REQUIRED, names_of
 from wolfpack.kernels.records import canonical
 from wolfpack.kernels.specialise import Loops, specialise, specialise_once
-from wolfpack.update import atoms, gap, vectors
+from wolfpack.stores import STORES
+from wolfpack.update import gap
 
 
 class ProblemError(ValueError):
@@ -81,6 +82,22 @@ class Problem:
     offsets : ndarray of int64, optional
         Chooses the store of weighted atoms: block i starts with the atom
         `start[offsets[i]:offsets[i + 1]]`. Without it x_(i) is kept as a vector.
+    keeps : "atoms", "parts" or "vectors", optional
+        How x_(i) is kept. Default: "atoms" with `offsets`, "vectors" without. "parts":
+        as weights of what atoms are made of, where A_i and c_i are linear over parts up
+        to what is the same for all atoms of a block. It needs the next three.
+    parts_of : function (data, i, atom, parts) -> int, optional
+        Writes the parts of an atom, ascending numbers from 0 to 2^31 - 2, and returns
+        how many, at most `max_parts`.
+    add_parts : function (data, i, parts, weights, scale, out) -> float, optional
+        out += scale sum_p w_p A_i e_p; returns scale sum_p w_p <c_i, e_p>. Weights may
+        be negative, here and in the next.
+    score_parts : function (data, shared, i, parts, weights) -> float, optional
+        sum_p w_p <e_p, grad_i f>.
+    contains_parts : function (data, i, parts, weights) -> bool, optional
+        Whether these weights are a point of M_i; states from files need it.
+    max_parts : int
+        The largest number of parts of an atom; 0: as many as its entries.
     atom_room : int
         The least number of entries in the memory of an atom, for functions that read
         beyond the end of a short atom.
@@ -94,28 +111,30 @@ class Problem:
         Whether `minimiser` returns the gap of the block at x_(i), the largest
         <x_(i) - s, grad_i f> over s in M_i. Accelerated steps to minimisers with
         `sampling="gap"` need it.
-    touched : function (data, i, rows, work) -> int, optional
-        Writes the rows of v that A_i reaches into `rows`, in any order, and returns how
-        many, at most `max_rows`; for a v too large to pass over at each update. `work`
-        is as `spread` left it.
+    touched : function (data, i, move, rows, work) -> int, optional
+        Writes the rows of v that A_i d reaches into `rows`, in any order, and returns
+        how many, at most `max_rows`; for a v too large to pass over at each update.
+        `work` is as `prepare` left it.
     local : bool
         Whether the functions of block i read no other rows of v than `touched` lists,
-        and `touched` does not look at `work`. Where `curvature` is given, too, threads
-        hold these rows during a step, which makes it exact.
-    prepare : function (data, shared, blocks, i, atom, work) -> float, optional
-        With `spread`, and `curvature` if there is one, a fused step, for speed: keeps
-        s - x_(i) in `work`, and returns the block gap <x_(i) - s, grad_i f>. x_(i) is
-        in `blocks` (see `update.atoms` and `update.vectors`), with one atom or several.
-        What it keeps follows from x_(i) and `atom` alone: atoms come late, or from
-        other workers, so `work` may be fresh, or as another block left it. Only the gap
-        may use what the oracle left in `work`: it is read where the oracle was called
-        just before, for the same block and v. Elsewhere any finite number will do.
-    spread : function (data, blocks, i, atom, scale, out, work) -> float, optional
-        out += scale A_i (s - x_(i)), as `prepare` kept it; returns
-        scale <c_i, s - x_(i)>. Called several times for one `prepare`, or never.
-    curvature : function (data, blocks, i, atom, work) -> float, optional
-        The second derivative of f along s - x_(i), as `prepare` kept it; called before
-        or after `spread`. It may be given without the other two.
+        and `touched` looks at neither `move` nor `work`. Where `curvature` is given,
+        too, threads hold these rows during a step, which makes it exact.
+    prepare : function (data, i, move, work), optional
+        With `rate`, `spread` and `curvature`, where these are given, a fused step, for
+        speed: keeps a move d = s - x_(i) in `work`, in a form that they read. The move
+        is what the store makes of it: the vector d, or a record of s and of the atoms
+        that x_(i) has, with their weights (`stores.atoms.Move`). What is kept follows
+        from the move alone: `work` may be fresh, or as another block left it.
+    rate : function (data, shared, i, move, work, is_fresh) -> float, optional
+        <d, grad_i f>, of the move that `prepare` kept. `is_fresh`: the oracle or the
+        minimiser was just called for this block, v and `work`, and what it left there
+        may be used. By default `score` gives it.
+    spread : function (data, i, move, scale, out, work) -> float, optional
+        out += scale A_i d, of the move that `prepare` kept; returns scale <c_i, d>.
+        Called several times for one `prepare`, or never. By default `add` does it.
+    curvature : function (data, i, move, work) -> float, optional
+        The second derivative of f along the move that `prepare` kept; called before or
+        after `spread`.
     work : function () -> tuple
         Makes scratch memory for one worker; what it held before must not matter.
     quadratic : bool
@@ -152,6 +171,12 @@ class Problem:
     slope: Callable
     value: Callable | None = None
     offsets: np.ndarray | None = None
+    keeps: str = ""
+    parts_of: Callable | None = None
+    add_parts: Callable | None = None
+    score_parts: Callable | None = None
+    contains_parts: Callable | None = None
+    max_parts: int = 0
     atom_room: int = 0
     contains: Callable | None = None
     minimiser: Callable | None = None
@@ -160,6 +185,7 @@ class Problem:
     max_rows: int = 0
     local: bool = False
     prepare: Callable | None = None
+    rate: Callable | None = None
     spread: Callable | None = None
     curvature: Callable | None = None
     work: Callable[[], tuple] = _no_work
@@ -217,9 +243,14 @@ class Problem:
         return np.zeros(self.atom_size, self.start.dtype)[:size]
 
     @property
+    def store_name(self) -> str:
+        """How x_(i) is kept."""
+        return self.keeps or ("vectors" if self.offsets is None else "atoms")
+
+    @property
     def store(self) -> ModuleType:
-        """The module that stores x_(i): `update.atoms` or `update.vectors`."""
-        return vectors if self.offsets is None else atoms
+        """The module that stores x_(i): one of `stores`."""
+        return STORES[self.store_name]
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -237,7 +268,7 @@ class Problem:
         called as they are, by loops of this problem alone.
         """
         kept = self.__dict__.setdefault("_loops", {})
-        wanted = (gap, *loops)
+        wanted = (gap, *self.store.LOOPS, *loops)
         if wanted not in kept or (kept[wanted].compiled and not self.is_ours):
             make = specialise_once if self.is_ours else specialise
             kept[wanted] = make(wanted, names_of(self))
@@ -251,8 +282,9 @@ class Problem:
         ProblemError
             With one sentence that says what is wrong and what is needed.
         """
-        from wolfpack.checks.problem import check, source_hash
+        from wolfpack.checks.problem import check, check_store, source_hash
 
+        check_store(self)
         loops = self.kernels()
         digest = Fingerprint()
         facts = loops.key, self.fingerprint, self.start, self.max_rows, self.work()

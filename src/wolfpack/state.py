@@ -27,9 +27,9 @@ from wolfpack.files.npz import (
     with_npz,
     write_npz,
 )
-from wolfpack.files.state_file import store_of
 from wolfpack.kernels.memory import copy
 from wolfpack.problem import Problem
+from wolfpack.stores import STORES, name_of, parts
 from wolfpack.update import sampling
 from wolfpack.update.outer import Outer
 from wolfpack.update.plan import make_progress
@@ -77,6 +77,11 @@ class State:
     is_intact: bool = field(default=True, repr=False)  # as `save` wrote it
 
     @property
+    def keeps(self) -> str:
+        """How x is kept: the name of a store, as in `Problem`."""
+        return name_of(self.blocks)
+
+    @property
     def n_updates(self) -> int:
         """Updates so far, k in the paper."""
         return int(self.progress.updates)
@@ -89,7 +94,7 @@ class State:
     @property
     def nbytes(self) -> int:
         """The memory that the state takes, in bytes, without spare room."""
-        arrays = [*store_of(self.offsets).pack(self.blocks).values(), self.shared]
+        arrays = [*STORES[self.keeps].pack(self.blocks).values(), self.shared]
         arrays += [self.average, *self.sampler]
         if self.outer is not None:
             arrays += [self.outer.anchor, self.outer.last]
@@ -102,8 +107,7 @@ class State:
         """Start at the problem's own point, or at the x that `blocks` holds."""
         cold = blocks is None
         if cold:
-            make = problem.store.create
-            blocks = make(problem.start, problem.offsets, options.batch_size)
+            blocks = problem.store.create(problem, options.batch_size)
         state = cls(
             fingerprint=problem.fingerprint,
             offsets=problem.offsets,
@@ -144,10 +148,12 @@ class State:
                 f"start has the blocks of another problem, {describe_blocks(start)}; "
                 f"{problem.name} has {problem.n_blocks} blocks."
             )
-        packed = store.pack(start.blocks)
+        packed = STORES[start.keeps].pack(start.blocks)
+        if start.keeps != problem.store_name:  # of a release that kept atoms
+            packed = parts.from_atoms(packed, problem)
         if n_old < problem.n_blocks:
-            packed = store.append(packed, problem.start, problem.offsets)
-        blocks = store.unpack(packed, problem.offsets, options.batch_size)
+            packed = store.append(packed, problem)
+        blocks = store.unpack(packed, problem, options.batch_size)
         same = start.fingerprint == problem.fingerprint
         _refuse(point_fault(problem, blocks, start.from_file, same))
         if start.fingerprint != problem.fingerprint:
@@ -189,12 +195,11 @@ class State:
         In a structural SVM v is A x / ridge, and A maps the start to 0. So where the
         ridge falls by `ratio`, the new x has the old v, which is near the optimum.
         """
-        if (size := count_blocks(problem, self)) is None:  # `resume` refuses it
+        if count_blocks(problem, self) is None:  # `resume` refuses it
             return self
-        store, offsets = problem.store, self.offsets
-        start = problem.start[: size if offsets is None else offsets[-1]]
-        packed = store.draw_back(store.pack(self.blocks), start, offsets, ratio)
-        return replace(self, blocks=store.unpack(packed, offsets, 1))
+        store = problem.store
+        packed = store.draw_back(store.pack(self.blocks), problem, ratio)
+        return replace(self, blocks=store.unpack(packed, problem, 1))
 
     def forget_gaps(self) -> None:
         """Begin the running estimate of the gap anew."""

@@ -50,7 +50,7 @@ def arm(problem):
     oracle, score, add, slope = (
         problem.oracle, problem.score, problem.add, problem.slope
     )  # fmt: skip
-    prepare, minimiser = problem.prepare, problem.minimiser
+    rate, minimiser = problem.rate, problem.minimiser
 
     def begin(data, i):
         data.calls[i] += 1
@@ -83,8 +83,8 @@ def arm(problem):
         found = score(data.inner, shared, i, atom)
         return np.nan if due(data, i, IS_NAN) else found
 
-    def armed_prepare(data, shared, blocks, i, atom, work):
-        found = prepare(data.inner, shared, blocks, i, atom, work)
+    def armed_rate(data, shared, i, move, work, is_fresh):
+        found = rate(data.inner, shared, i, move, work, is_fresh)
         return np.nan if due(data, i, IS_NAN) else found
 
     def armed_add(data, i, atom, scale, out):
@@ -105,9 +105,12 @@ def arm(problem):
 
     functions = {
         name: passed_on(getattr(problem, name))
-        for name in ("value", "contains", "touched", "spread", "curvature")
+        for name in (
+            "value", "contains", "touched", "prepare", "spread", "curvature",
+            "parts_of", "add_parts", "score_parts", "contains_parts",
+        )
         if getattr(problem, name) is not None
-    }
+    }  # fmt: skip
     functions |= {
         "oracle": armed_oracle,
         "score": armed_score,
@@ -116,8 +119,8 @@ def arm(problem):
     }
     if minimiser is not None:
         functions["minimiser"] = armed_minimiser
-    if prepare is not None:
-        functions["prepare"] = armed_prepare
+    if rate is not None:
+        functions["rate"] = armed_rate
     if native:
         functions = {name: jit(functions[name]) for name in functions}
     integers = problem.start.dtype.kind in "iu"

@@ -40,10 +40,7 @@ def check_point(known, state):
         raise Broken(f"x cannot be read: {error!r}") from error
     for i, z in enumerate(x):
         require(np.isfinite(z).all(), f"block {i} of x is not finite")
-        if known.radius is None:
-            off = max(abs(z.sum() - 1.0), -z.min())
-        else:
-            off = np.linalg.norm(z) - known.radius
+        off = known.set.miss(z)
         require(off < 1e-8, f"block {i} of x is outside its set by {off:.3g}")
     return x
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from wolfpack import Delayed, Ray, Serial, Sync, Threads, delays
 
-PROBLEMS = ["lasso", "chain", "classes", "simplices", "python", "spy"]
+PROBLEMS = ["lasso", "chain", "classes", "simplices", "python", "spy", "matching"]
 PLAIN = {"python"}  # which threads refuse
 EXACT = {"lasso"}  # which have a minimiser of each block
 RIDGE = {"lasso", "chain", "classes"}  # which can be accelerated

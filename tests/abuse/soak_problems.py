@@ -5,8 +5,10 @@ v, f and the optimum are known without any function of wolfpack.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import matching
 import numba
 import numpy as np
 import soak_arms
@@ -14,7 +16,35 @@ import spy
 from helpers import Dense, chain_v, chain_x, dense_chain, dense_lasso, random_chains
 
 import wolfpack
-from wolfpack.update import atoms as atom_store
+from wolfpack.stores import atoms as atom_store
+
+
+class Set(NamedTuple):
+    """What a block may be."""
+
+    miss: Callable  # a point -> by how much it lies outside
+    rules: Callable  # a variable of cvxpy -> its constraints
+
+
+def ball(radius):
+    def rules(z):
+        import cvxpy as cp
+
+        return [cp.norm(z) <= radius]
+
+    return Set(lambda z: np.linalg.norm(z) - radius, rules)
+
+
+SIMPLEX = Set(
+    lambda z: max(abs(z.sum() - 1.0), -z.min()), lambda z: [z >= 0, sum(z) == 1]
+)
+# Both sides of a square sum to 1.
+EYE, ONES = np.eye(matching.SIZE), np.ones((1, matching.SIZE))
+SIDES = np.vstack([np.kron(EYE, ONES), np.kron(ONES, EYE)])
+MATCHED = Set(
+    lambda z: max(np.abs(SIDES @ z - 1.0).max(), -z.min()),
+    lambda z: [z >= 0, SIDES @ z == 1],
+)
 
 
 class Known(NamedTuple):
@@ -22,7 +52,7 @@ class Known(NamedTuple):
 
     problem: Any
     dense: Dense
-    radius: float | None  # of the l2 ball; None: a simplex
+    set: Set
     point: Any  # state -> one vector a block; feasibility is checked elsewhere
     v: Any  # state.shared -> v of the dense twin
 
@@ -30,7 +60,7 @@ class Known(NamedTuple):
 def _lasso():
     Y, _, _ = wolfpack.make_piecewise(n=40, d=3, n_segments=5, rng=0)
     problem, dense = wolfpack.group_fused_lasso(Y, 0.5), dense_lasso(Y, 0.5)
-    return Known(problem, dense, 0.5, _vectors, np.ravel)
+    return Known(problem, dense, ball(0.5), _vectors, np.ravel)
 
 
 def _chain():
@@ -41,7 +71,7 @@ def _chain():
     return Known(
         problem,
         dense,
-        None,
+        SIMPLEX,
         functools.partial(chain_x, n_labels=3, is_edited=True),
         read,
     )
@@ -64,7 +94,7 @@ def _classes():
     dense = Dense(A, c, np.zeros(size), alpha * np.eye(size), np.zeros(size), 0.0)
     read = functools.partial(chain_v, n_labels=K)
     problem = wolfpack.multiclass_svm(X, y, alpha)
-    return Known(problem, dense, None, functools.partial(_atoms, K=K), read)
+    return Known(problem, dense, SIMPLEX, functools.partial(_atoms, K=K), read)
 
 
 def _gradient(x, i, target):
@@ -87,7 +117,7 @@ def _simplices(wrap, n=30):
     half = 0.5 * float(target @ target)
     zero = [np.zeros(m)] * n
     dense = Dense(A, zero, np.zeros(n * m), H, -np.tile(target, n), half)
-    return Known(problem, dense, None, _vectors, np.ravel)
+    return Known(problem, dense, SIMPLEX, _vectors, np.ravel)
 
 
 def _spy():
@@ -95,7 +125,22 @@ def _spy():
     A, b = problem.data.A, problem.data.b
     zero = [np.zeros(A.shape[2])] * len(A)
     dense = Dense([*A], zero, np.zeros(len(b)), np.eye(len(b)), -b, 0.5 * float(b @ b))
-    return Known(problem, dense, None, _vectors, np.ravel)
+    return Known(problem, dense, SIMPLEX, _vectors, np.ravel)
+
+
+def _matching():
+    problem = matching.make()
+    features, b = problem.data.features, problem.data.target
+    zero = [np.zeros(features.shape[1])] * len(features)
+    A, half = [one.T for one in features], 0.5 * float(b @ b)
+    dense = Dense(A, zero, np.zeros(len(b)), np.eye(len(b)), -b, half)
+    return Known(
+        problem,
+        dense,
+        MATCHED,
+        lambda s: matching.points(s).reshape(len(A), -1),
+        np.ravel,
+    )
 
 
 MAKERS = {
@@ -105,6 +150,7 @@ MAKERS = {
     "simplices": lambda: _simplices(numba.njit),
     "python": lambda: _simplices(lambda function: function, n=6),
     "spy": _spy,
+    "matching": _matching,
 }
 
 
@@ -118,7 +164,7 @@ def _atoms(state, K):
         slot, count = state.blocks.place[i][["slot", "count"]]
         z = np.zeros(K)
         for b in range(count):
-            z[atom_store.get_atom(state.blocks, i, b)[0]] += state.blocks.weights[
+            z[atom_store.get_point(state.blocks, i, b)[0]] += state.blocks.weights[
                 slot + b
             ]
         x.append(z)
@@ -143,14 +189,11 @@ def optimum(name):
     """Return min f by an interior point method on the problem written out."""
     import cvxpy as cp
 
-    _, dense, radius, _, _ = make(name)
+    _, dense, kind, _, _ = make(name)
     x = [cp.Variable(len(c)) for c in dense.c]
     v = dense.v0 + sum(A @ z for A, z in zip(dense.A, x, strict=True))
     root = np.linalg.cholesky(dense.H).T
     linear = sum(c @ z for c, z in zip(dense.c, x, strict=True))
     f = 0.5 * cp.sum_squares(root @ v) + dense.b @ v + linear + dense.constant
-    if radius is None:
-        rules = [rule for z in x for rule in (z >= 0, cp.sum(z) == 1)]
-    else:
-        rules = [cp.norm(z) <= radius for z in x]
+    rules = [rule for z in x for rule in kind.rules(z)]
     return float(cp.Problem(cp.Minimize(f), rules).solve(solver=cp.CLARABEL))

@@ -13,21 +13,18 @@ from limits import HANG_SECONDS
 
 from wolfpack import OracleError, Serial, Sync, Threads, solve
 
-SEEN = 3  # where `prepare` notes that it was given such an atom
+SEEN = 3  # where `prepare` notes the largest entry of a move
 
 
 @numba.njit
-def prepare(data, shared, blocks, i, atom, work):
-    if atom.max() > 1.5:
-        data.fault[SEEN] = 1.0
-    for j in range(atom.size):
-        blocks.difference[j] = atom[j] - blocks.points[i, j]
-    return -spy.score(data, shared, i, blocks.difference)
+def prepare(data, i, move, work):
+    if move.max() > 0.5:
+        data.fault[SEEN] = max(data.fault[SEEN], move.max())
 
 
 @numba.njit
-def spread(data, blocks, i, atom, scale, out, work):
-    return spy.add(data, i, blocks.difference, scale, out)
+def spread(data, i, move, scale, out, work):
+    return spy.add(data, i, move, scale, out)
 
 
 @pytest.mark.slow
@@ -40,4 +37,4 @@ def test_only_contains_sees_it(engine):
     with pytest.raises(OracleError, match="outside the feasible set on block 7"):
         solve(problem, engine=engine, tol=0, max_epochs=np.inf, rng=0,
               max_seconds=HANG_SECONDS, check_every=1e9)  # fmt: skip
-    assert problem.data.fault[SEEN] == 0.0
+    assert problem.data.fault[SEEN] <= 1.0

@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 import wolfpack
 from wolfpack import sets
-from wolfpack.update import atoms as atom_store
+from wolfpack.stores import atoms as atom_store
 
 SCALES = st.sampled_from([1e-8, 1e-4, 1.0, 1e4, 1e8])
 few = settings(max_examples=3, deadline=None, derandomize=True)
@@ -152,7 +152,7 @@ def weights_of(state, n_labels):
         z = np.zeros(n_labels**length)
         slot, count = state.blocks.place[i][["slot", "count"]]
         for b in range(count):
-            labels = atom_store.get_atom(state.blocks, i, b)
+            labels = atom_store.get_point(state.blocks, i, b)
             z[helpers.read_labels(labels, n_labels)] += state.blocks.weights[slot + b]
         x.append(z)
     return x

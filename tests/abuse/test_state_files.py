@@ -23,7 +23,7 @@ from wolfpack.files import npz as _files
 from wolfpack.files import random_state
 from wolfpack.files import state_file as _state_file
 from wolfpack.solve import _validate
-from wolfpack.update import atoms
+from wolfpack.stores import atoms
 
 rng = np.random.default_rng(0)
 Y = rng.normal(size=(24, 2)).cumsum(axis=0)
@@ -203,7 +203,7 @@ def test_a_v_that_is_not_that_of_x_is_made_anew(case):
 
 def with_atom(problem, atom):
     """Return a state as a file gives it, with another atom in block 3."""
-    blocks = atoms.create(problem.start, problem.offsets, 1)
+    blocks = atoms.create(problem, 1)
     blocks.atoms[blocks.place[3].begin] = atom
     state = State.begin(problem, OPTIONS(problem), np.random.default_rng(0))
     state.blocks = blocks

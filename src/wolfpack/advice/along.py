@@ -23,15 +23,18 @@ class Along:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.kernels = problem, problem.kernels()
+        self.work = problem.work()
 
     def image(self, state: State, blocks: Any) -> tuple[np.ndarray, float]:
         """Return v0 + sum of A_i x_(i) over `blocks`, and their <c_i, x_(i)>."""
         out, data = self.problem.shared.astype(np.float64), self.problem.data
-        rebuild, linear = self.kernels.rebuild, 0.0
         if isinstance(blocks, range):
-            return out, rebuild(data, state.blocks, blocks.start, blocks.stop, out)
-        for i in blocks.tolist():
-            linear += rebuild(data, state.blocks, i, i + 1, out)
+            ranges = [(blocks.start, blocks.stop)]
+        else:
+            ranges = [(i, i + 1) for i in blocks.tolist()]
+        rebuild, linear = self.kernels.rebuild, 0.0
+        for first, last in ranges:
+            linear += rebuild(data, state.blocks, first, last, out, self.work)
         return out, linear
 
     def change(

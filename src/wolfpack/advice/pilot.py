@@ -248,10 +248,10 @@ class Pilot:
         return best / count
 
     def _clone(self, state: State, room: int = 1) -> State:
-        store, offsets = self.problem.store, self.problem.offsets
+        store = self.problem.store
         return dataclasses.replace(
             state,
-            blocks=store.unpack(store.pack(state.blocks), offsets, room),
+            blocks=store.unpack(store.pack(state.blocks), self.problem, room),
             shared=copy(state.shared),
             sampler=sampling.create(self.problem.n_blocks, "uniform"),
             progress=state.progress.copy(),

@@ -185,11 +185,10 @@ class BlockCheck:
     def stays_in_its_rows(self, v: np.ndarray, atom: np.ndarray, least: float) -> None:
         """Call the oracle again at a v that differs in the rows it must not read."""
         problem, data, i = self.problem, self.problem.data, self.i
-        listed = np.zeros(problem.max_rows, np.int64)
-        count = int(self.number("touched", data, i, listed, problem.work()))
+        listed = self.touched()
         noise = np.random.default_rng(i).standard_normal(v.shape)
         other = (v + (1.0 + np.abs(v)) * noise).astype(v.dtype)
-        other[listed[:count]] = v[listed[:count]]
+        other[listed] = v[listed]
         again = problem.scratch_atom(i)
         found = self.number("oracle", data, other, i, again, problem.work())
         if found != least or not np.array_equal(again, atom):
@@ -207,8 +206,15 @@ class BlockCheck:
         problem = self.problem
         if problem.touched is None or problem.prepare is not None:
             return np.arange(len(problem.shared))
+        return self.touched()
+
+    def touched(self) -> np.ndarray:
+        """Return the rows that a move from the start to the atom reaches."""
+        problem, data, i = self.problem, self.problem.data, self.i
+        blocks = problem.store.create(problem, 1)
+        move = problem.kernels().towards(data, blocks, i, self.atom)
         listed = np.zeros(problem.max_rows, np.int64)
-        count = self.number("touched", problem.data, self.i, listed, problem.work())
+        count = self.number("touched", data, i, move, listed, problem.work())
         return listed[: int(count)]
 
     def member(self, atom: np.ndarray, name: str) -> None:

@@ -25,7 +25,8 @@ FAR = 1e8
 def image(problem: Problem, blocks: Any) -> tuple[np.ndarray, float]:
     """Return v0 + A x, in double precision, and <c, x>."""
     exact, n = widen(problem.shared), problem.n_blocks
-    linear = problem.kernels().rebuild(problem.data, blocks, 0, n, exact)
+    args = problem.data, blocks, 0, n, exact, problem.work()
+    linear = problem.kernels().rebuild(*args)
     return exact, float(linear)
 
 

@@ -18,23 +18,29 @@ def point_fault(
     checking on, which costs a second or two to compile. The entries of a vector are no
     indices, so any `contains` is enough for vectors.
     """
-    has_contains, is_vector = problem.contains is not None, problem.offsets is None
+    name = problem.store_name
+    is_vector, known = (
+        name == "vectors",
+        "contains_parts" if name == "parts" else "contains",
+    )
+    has_contains = getattr(problem, known) is not None
     if from_file:
         trusted = has_contains and (problem.is_ours or is_vector)
     else:
         trusted = has_contains or is_vector or same_problem
     wrong = "" if trusted else _try_atoms(problem, blocks)
-    if wrong or problem.contains is None:
+    if wrong or not has_contains:
         return wrong
     bad = problem.kernels().first_outside(problem.data, blocks, problem.n_blocks)
     return f"block {bad} of start lies outside its feasible set." if bad >= 0 else ""
 
 
 def _try_atoms(problem: Problem, blocks: Any) -> str:
-    if problem.prepare is not None and problem.contains is None:
+    known = "contains_parts" if problem.store_name == "parts" else "contains"
+    if problem.prepare is not None and getattr(problem, known) is None:
         return (
-            f"the atoms of start cannot be tried: {problem.name} has a fused step and "
-            "no `contains`; give the problem one."
+            f"the {problem.store_name} of start cannot be tried: {problem.name} has a "
+            f"fused step and no `{known}`; give the problem one."
         )
     fault = find_fault(problem, blocks)
     return "" if fault is None else "block {} of start {}.".format(*fault)
@@ -42,11 +48,15 @@ def _try_atoms(problem: Problem, blocks: Any) -> str:
 
 def count_blocks(problem: Problem, state: Any) -> int | None:
     """Return how many of the problem's first blocks a state has; None: they differ."""
-    entries = state.blocks.points if state.offsets is None else state.blocks.atoms
-    mine = problem.offsets is None, problem.shared.shape, problem.start.dtype
-    if mine != (state.offsets is None, state.shared.shape, entries.dtype):
+    kept = problem.store_name, state.keeps
+    if kept[0] != kept[1] and kept != ("parts", "atoms"):  # which can be converted
         return None
-    if problem.offsets is None or state.offsets is None:
+    entries = {"vectors": "points", "atoms": "atoms"}.get(state.keeps)
+    entries = problem.start if entries is None else getattr(state.blocks, entries)
+    mine = problem.shared.shape, problem.start.dtype
+    if mine != (state.shared.shape, entries.dtype):
+        return None
+    if problem.offsets is None:
         n, fits = len(entries), problem.start.shape[1:] == entries.shape[1:]
     else:
         n, known = len(state.offsets) - 1, np.asarray(state.offsets)

@@ -19,12 +19,14 @@ from wolfpack.checks.block import BlockCheck, outside, sentence
 from wolfpack.checks.fused import FusedCheck
 from wolfpack.checks.inputs import is_number
 from wolfpack.checks.minimum import MinimumCheck
+from wolfpack.checks.parts import PartsCheck, check_store
 from wolfpack.checks.ridge import check_ridge
 from wolfpack.checks.trial import Fault, visit, with_bounds
 from wolfpack.kernels import slots as _slots
 from wolfpack.kernels.compile import is_compiled
 from wolfpack.kernels.names import OPTIONAL, REQUIRED
 from wolfpack.problem import Problem, ProblemError
+from wolfpack.stores import atoms, vectors
 
 
 def check(problem: Problem) -> None:
@@ -39,8 +41,8 @@ def check(problem: Problem) -> None:
         if function is not None:
             _check_signature(name, function)
             given[name] = function
-    if (problem.prepare is None) != (problem.spread is None):
-        raise ProblemError("prepare and spread belong together: give both or none.")
+    if problem.prepare is not None and problem.spread is None:
+        raise ProblemError("prepare is for spread, which is missing; give both.")
     functions = with_bounds(given)
     blocks = [BlockCheck(problem, functions, i) for i in _choose_blocks(problem)]
     for block in blocks:
@@ -49,6 +51,8 @@ def check(problem: Problem) -> None:
     v = _start(problem, functions).astype(problem.shared.dtype)
     for block in blocks:
         block.check(v)
+        if problem.store_name == "parts":
+            PartsCheck(block).check(v)
         if problem.curvature is not None or problem.prepare is not None:
             FusedCheck(block, v).check()
     check_ridge(problem, blocks, v)
@@ -78,7 +82,9 @@ def _start(problem: Problem, functions: dict[str, Callable]) -> np.ndarray:
     A start outside its set would make every bound wrong. `score` is left out: it may
     be as slow as an oracle.
     """
-    blocks = problem.store.create(problem.start, problem.offsets, 1)
+    # The atoms of a start are tried before their parts are listed.
+    store = vectors if problem.offsets is None else atoms
+    blocks = store.create(problem, 1)
     names = [name for name in ("contains", "add") if name in functions]
     try:
         v = visit(problem, blocks, {name: functions[name] for name in names})

@@ -6,6 +6,7 @@ goes once through copies of these functions that are compiled with bounds checki
 """
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numba
@@ -15,7 +16,15 @@ from wolfpack.files.npz import one_line
 from wolfpack.kernels.compile import is_compiled
 from wolfpack.kernels.snapshot import Snapshot
 from wolfpack.problem import Problem
-from wolfpack.update import atoms
+from wolfpack.stores import STORES, name_of
+
+# The functions that are tried on each point of a store.
+OF_ATOMS = ("contains", "add", "score")
+CALLED = {
+    "atoms": OF_ATOMS,
+    "vectors": OF_ATOMS,
+    "parts": ("contains_parts", "add_parts", "score_parts"),
+}
 
 
 class Fault(Exception):
@@ -40,7 +49,7 @@ def find_fault(problem: Problem, blocks: Any) -> tuple[int, str] | None:
 
     Compiling the copies takes a second or two.
     """
-    names = [name for name in ("contains", "add", "score") if getattr(problem, name)]
+    names = [name for name in CALLED[problem.store_name] if getattr(problem, name)]
     try:
         visit(problem, blocks, with_bounds({n: getattr(problem, n) for n in names}))
     except Fault as fault:
@@ -55,10 +64,13 @@ def visit(problem: Problem, blocks: Any, functions: dict[str, Callable]) -> np.n
     """Call those of `contains`, `add` and `score` that are given with every atom.
 
     Returns v0 + the sum of all A_i s; raises `Fault` at the first block that fails.
+    With parts, their functions are called with x_(i).
     """
-    given = [functions.get(name) for name in ("contains", "add", "score")]
+    name = name_of(blocks)
+    given = [functions.get(one) for one in CALLED[name]]
     compiled = all(one is None or is_compiled(one) for one in given)
-    loop = _make_visit(problem.offsets is None, compiled, *given)
+    make = _make_visit_of_parts if name == "parts" else _make_visit
+    loop = make(STORES[name], compiled, *given)
     v, current = problem.shared.astype(np.float64), np.array([-1])
     try:
         inside = loop(
@@ -74,12 +86,11 @@ def visit(problem: Problem, blocks: Any, functions: dict[str, Callable]) -> np.n
 
 
 def _make_visit(
-    is_vectors: bool, compiled: bool, contains: Any, add: Any, score: Any
+    store: ModuleType, compiled: bool, contains: Any, add: Any, score: Any
 ) -> Callable:
     """Return a loop over the atoms of all blocks that calls these functions."""
     make = numba.njit(boundscheck=True) if compiled else _plain
-    count = make(_count_points if is_vectors else _count_atoms)
-    get = make(_get_point if is_vectors else atoms.get_atom.py_func)
+    count, get = make(store.count_points.py_func), make(store.get_point.py_func)
     contains = make(_accept) if contains is None else contains
     score = make(_say_nothing) if score is None else score
 
@@ -97,20 +108,33 @@ def _make_visit(
     return make(visit)
 
 
+def _make_visit_of_parts(
+    store: ModuleType, compiled: bool, contains: Any, add: Any, score: Any
+) -> Callable:
+    """Return a loop over x_(i) of all blocks that calls these functions."""
+    make = numba.njit(boundscheck=True) if compiled else _plain
+    get = make(store.get_lists.py_func)
+    contains = make(_accept_parts) if contains is None else contains
+
+    def visit(data, shared, blocks, n_blocks, out, current):
+        for i in range(n_blocks):
+            current[0] = i
+            found, weights = get(blocks, i)
+            if not contains(data, i, found, weights):
+                return False
+            add(data, i, found, weights, 1.0, out)
+            score(data, shared, i, found, weights)
+        return True
+
+    return make(visit)
+
+
 def _plain(function: Callable) -> Callable:
     return function
 
 
-def _count_atoms(blocks, i):
-    return blocks.place[i].count
-
-
-def _count_points(blocks, i):
-    return 1
-
-
-def _get_point(blocks, i, b):
-    return blocks.points[i]
+def _accept_parts(data, i, found, weights):
+    return True
 
 
 def _accept(data, i, atom):

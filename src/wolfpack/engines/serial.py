@@ -121,7 +121,7 @@ def run(
         for j in range(tau):
             progress.at = i = chosen[j]
             progress.calls += 1
-            atom, gap, batch.gaps[j], ended = visit(  # d. s_(i)
+            atom, move, gap, batch.gaps[j], ended = visit(  # d. s_(i)
                 data, shared, blocks, i, batch.atoms[j], work, plan, 1
             )
             if ended != Exit.DONE:
@@ -129,9 +129,8 @@ def run(
             if direction is not None:  # e. and 1. gather {i, s_(i)}
                 linear, n_rows = lay_out(
                     data,
-                    blocks,
                     i,
-                    atom,
+                    move,
                     plan.reach,
                     batch.direction,
                     linear,
@@ -142,7 +141,7 @@ def run(
         # 2. gamma; 3. x and v, where every worker reads it (line 4)
         if direction is None:
             gamma = step_alone(
-                data, shared, blocks, average, i, atom, gap, plan, k, work
+                data, shared, blocks, average, i, atom, move, gap, plan, k, work
             )
         else:
             gamma, _ = step_together(

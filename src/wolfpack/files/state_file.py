@@ -13,7 +13,8 @@ import numpy as np
 
 from wolfpack.files import random_state
 from wolfpack.files.npz import read_text
-from wolfpack.update import atoms, sampling, vectors
+from wolfpack.stores import STORES, name_in, name_of
+from wolfpack.update import sampling
 from wolfpack.update.outer import LEAST, OUTER, Outer
 from wolfpack.update.plan import make_progress
 
@@ -24,19 +25,14 @@ OLD_NUMBERS = 6  # of an outer loop, in files from before it judged when it is a
 MOST = 2**53  # larger counts are not exact as floats
 
 _OWN = ("offsets", "shared", "average")
-_BLOCKS = {vectors: ("points",), atoms: ("counts", "weights", "atoms")}
+_BLOCKS = dict.fromkeys(name for one in STORES.values() for name in one.ARRAYS)
 NAMES = (
     *("format", "fingerprint", "rng", "counts", "sums", *_OWN),
     *(f"sampler_{name}" for name in sampling.Sampler._fields),
-    *(f"block_{name}" for names in _BLOCKS.values() for name in names),
+    *(f"block_{name}" for name in _BLOCKS),
     *("outer_anchor", "outer_last", "outer_numbers"),
     "seal",
 )
-
-
-def store_of(offsets: np.ndarray | None) -> Any:
-    """Return the module that stores the blocks."""
-    return vectors if offsets is None else atoms
 
 
 def to_arrays(state: Any) -> dict[str, Any]:
@@ -52,7 +48,7 @@ def to_arrays(state: Any) -> dict[str, Any]:
     arrays["rng"] = np.array(random_state.pack_rng(state.rng))
     for name, array in state.sampler._asdict().items():
         arrays[f"sampler_{name}"] = array
-    for name, array in store_of(state.offsets).pack(state.blocks).items():
+    for name, array in STORES[name_of(state.blocks)].pack(state.blocks).items():
         arrays[f"block_{name}"] = array
     if state.outer is not None:
         numbers = state.outer.numbers
@@ -76,8 +72,9 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return the fields of a state; a `ValueError` says what is wrong with it."""
     read = _Arrays(arrays)
     offsets = _read_offsets(read["offsets"])
-    store = store_of(offsets)
-    packed = {name: read[f"block_{name}"] for name in _BLOCKS[store]}
+    given = {name for name in _BLOCKS if f"block_{name}" in arrays}
+    store = STORES[name_in(given, offsets is None)]
+    packed = {name: read[f"block_{name}"] for name in store.ARRAYS}
     store.refuse(packed, offsets)
     for name, array in packed.items():
         _refuse_endless(name, array)
@@ -94,7 +91,7 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     return {
         "fingerprint": read_text(read["fingerprint"]),
         "offsets": offsets,
-        "blocks": store.unpack(packed, offsets, 1),
+        "blocks": store.read(packed, offsets),
         "shared": read["shared"],
         "average": read["average"],
         "sampler": sampler,

@@ -10,6 +10,7 @@ from typing import Any
 
 from numba import types
 from numba.core import cgutils
+from numba.np import arrayobj
 
 from wolfpack.kernels.compile import intrinsic
 
@@ -49,3 +50,33 @@ def _lend(record: Any) -> Any:
 
 
 borrow.plain = _lend  # what uncompiled loops call
+
+
+@intrinsic
+def cut(typing, array, begin, count):
+    """Return `count` entries of a row from `begin` on, as a view that is borrowed.
+
+    A slice would test its ends, and count a reference.
+    """
+
+    def generate(context, builder, signature, args):
+        whole = context.make_array(signature.args[0])(context, builder, args[0])
+        view = context.make_array(signature.return_type)(context, builder)
+        arrayobj.populate_array(
+            view,
+            data=builder.gep(whole.data, [args[1]]),
+            shape=[args[2]],
+            strides=[whole.itemsize],
+            itemsize=whole.itemsize,
+            meminfo=None,
+        )
+        return view._getvalue()
+
+    return array(array, types.intp, types.intp), generate
+
+
+def _slice(array: Any, begin: int, count: int) -> Any:
+    return array[begin : begin + count]
+
+
+cut.plain = _slice

@@ -19,8 +19,13 @@ OPTIONAL = (
     "minimiser",
     "touched",
     "prepare",
+    "rate",
     "spread",
     "curvature",
+    "parts_of",
+    "add_parts",
+    "score_parts",
+    "contains_parts",
 )
 
 
@@ -30,12 +35,11 @@ def names_of(problem: "Problem") -> dict[str, Any]:
     names = {name: getattr(problem, name) for name in REQUIRED}
     names |= {name: getattr(problem, name) or _stub(name) for name in OPTIONAL}
     names |= {slot.__name__: getattr(store, slot.__name__) for slot in slots.STORE}
-    if problem.prepare is None:
-        names["prepare"], names["spread"] = (
-            store.default_prepare,
-            store.default_spread,
-        )
+    for name in ("rate", "spread"):
+        if getattr(problem, name) is None:
+            names[name] = getattr(store, f"default_{name}")
     return names | {
+        "HAS_PREPARE": problem.prepare is not None,
         "HAS_CURVATURE": problem.curvature is not None,
         "HAS_VALUE": problem.value is not None,
         "RESCORE": getattr(problem.shared, "dtype", None) == np.float32,

@@ -1,14 +1,15 @@
 """The names that a problem, and its store of x, fill in the loops.
 
 The loops import these; `specialise` puts the problem's own functions, and those of its
-store (`update.atoms` or `update.vectors`), in their place. `data` is the problem's
-read-only record, `shared` is v, `blocks` the store, `i` a block, `atom` a point of M_i,
-`work` scratch memory of one worker.
+store (a module of `stores`), in their place. `data` is the problem's read-only record,
+`shared` is v, `blocks` the store, `i` a block, `atom` a point of M_i, `move` a change
+of x_(i) as the store writes it, `work` scratch memory of one worker.
 """
 
 from typing import Any
 
 HAS_CURVATURE = False
+HAS_PREPARE = False
 HAS_ROWS = False
 HAS_VALUE = False
 RESCORE = False  # whether v is float32
@@ -48,23 +49,46 @@ def minimiser(data, shared, i, atom, work, reach) -> Any:
     """Replace `atom`, x_(i), by the minimiser over block i; return the block gap."""
 
 
-def touched(data, i, rows, work) -> Any:
-    """Write the rows that the last `spread` of block i wrote; return how many."""
+def touched(data, i, move, rows, work) -> Any:
+    """Write the rows of v that a prepared move reaches; return how many."""
 
 
-def curvature(data, blocks, i, atom, work) -> Any:
-    """Return the second derivative of f along s - x_(i)."""
+def curvature(data, i, move, work) -> Any:
+    """Return the second derivative of f along a prepared move."""
 
 
-# Functions of the problem, or else `default_prepare` and `default_spread` of the store.
+def prepare(data, i, move, work) -> Any:
+    """Keep a move in `work`, in a form that the next three read."""
 
 
-def prepare(data, shared, blocks, i, atom, work) -> Any:
-    """Keep s - x_(i) in `work`, whatever it holds; return the block gap."""
+# Functions of a problem that is kept as parts.
 
 
-def spread(data, blocks, i, atom, scale, out, work) -> Any:
-    """Add scale A_i (s - x_(i)) to `out`; return scale <c_i, s - x_(i)>."""
+def parts_of(data, i, atom, parts) -> Any:
+    """Write the parts of an atom, ascending; return how many."""
+
+
+def add_parts(data, i, parts, weights, scale, out) -> Any:
+    """Add scale sum_p w_p A_i e_p to `out`; return scale sum_p w_p <c_i, e_p>."""
+
+
+def score_parts(data, shared, i, parts, weights) -> Any:
+    """Return sum_p w_p <e_p, grad_i f>."""
+
+
+def contains_parts(data, i, parts, weights) -> Any:
+    """Return whether the weights are a point of M_i."""
+
+
+# Functions of the problem, or else `default_rate` and `default_spread` of the store.
+
+
+def rate(data, shared, i, move, work, is_fresh) -> Any:
+    """Return <d, grad_i f> of a move d; `is_fresh`: the oracle was just called."""
+
+
+def spread(data, i, move, scale, out, work) -> Any:
+    """Add scale A_i d to `out`; return scale <c_i, d>."""
 
 
 # Functions of the store.
@@ -86,11 +110,19 @@ def read_point(blocks, i, atom) -> Any:
     """Write x_(i) into `atom`."""
 
 
-def move(blocks, i, atom, gamma) -> Any:
+def towards(data, blocks, i, atom) -> Any:
+    """Return the move s - x_(i)."""
+
+
+def last_move(blocks, i, atom) -> Any:
+    """Return what `towards` returned last, or, before it was called, its like."""
+
+
+def shift(data, blocks, i, atom, gamma) -> Any:
     """x_(i) <- (1 - gamma) x_(i) + gamma s."""
 
 
-def expand(data, blocks, i, out) -> Any:
+def expand(data, blocks, i, out, work) -> Any:
     """Add A_i x_(i) to `out`; return <c_i, x_(i)>."""
 
 
@@ -106,7 +138,7 @@ def is_draft_full(blocks, draft, k, i) -> Any:
     """Return whether the next move of x'_(i) takes memory that all blocks share."""
 
 
-def move_draft(blocks, draft, k, i, atom, gamma) -> Any:
+def shift_draft(data, blocks, draft, k, i, atom, gamma) -> Any:
     """x'_(i) <- (1 - gamma) x'_(i) + gamma s; x_(i) stays."""
 
 
@@ -115,6 +147,6 @@ def blend(blocks, draft, k, i, theta) -> Any:
 
 
 STORE = (
-    has_room, is_full, trim, read_point, move, expand, is_inside, begin_draft,
-    is_draft_full, move_draft, blend,
+    has_room, is_full, trim, read_point, towards, last_move, shift, expand, is_inside,
+    begin_draft, is_draft_full, shift_draft, blend,
 )  # fmt: skip

@@ -1,10 +1,11 @@
-"""The fused step of `problems.chain`: s - x_(i) computed once, as marginals.
+"""The step of `problems.chain`: a move computed once, as marginals.
 
 x_(i) is a distribution over labellings, so s - x_(i) is known by its marginals: one
-number a position and label, and one a transition. They are 0 wherever all atoms of
-x_(i) agree with s, and only the others are kept. `prepare` finds them, `spread` adds
-them to v or to another array, `curvature` is the square of what they add to v, and
-`touched` lists the rows of v that they reach.
+number for each position and label, and one for each transition. They are 0 wherever all
+atoms of x_(i) agree with s, and only the others are kept. `prepare` finds them, `rate`
+is their product with the scores, `spread` adds them to v or to another array,
+`curvature` is the square of what they add to v, and `touched` lists the rows of v that
+they reach.
 
 The layout of v, and LANES, WIDTH and the other constants, are those of `_viterbi`.
 """
@@ -29,7 +30,9 @@ from wolfpack.problems._viterbi import (
     COSTS,
     LANES,
     columns,
+    copy_steps,
     find_steps,
+    unaries,
 )
 
 PER_WORD = 8  # labels in eight bytes
@@ -37,23 +40,19 @@ LABEL_BITS = np.uint64(255)  # the bits of the first of these labels
 
 
 @jit
-def prepare(data, shared, blocks, i, atom, work):
-    """Keep the marginals of s - x_(i) where they are not 0; return the block gap.
+def prepare(data, i, move, work):
+    """Keep the marginals of the move where they are not 0.
 
     `marginals[t]` holds them at the positions listed in `changed`, `pairs` those of
-    the transitions, in the rows listed in `pair_rows`. Relies on what the oracle left
-    in `theta`, and `steps` if it copies.
+    the transitions, in the rows listed in `pair_rows`.
     """
-    place, weights, atoms = blocks.place, blocks.weights, blocks.atoms
-    steps, transitions = find_steps(data, shared, work)
-    width = columns(data)
+    atom, weights, atoms = move.atom, move.weights, move.atoms
+    width, count = columns(data), weights.size
     length = data.begin[i + 1] - data.begin[i]
-    begin, slot, count = place[i].begin, place[i].slot, place[i].count
-    theta, marginals, pairs = work.theta, work.marginals, work.pairs
+    marginals, pairs = work.marginals, work.pairs
     clear_pairs(width, work)
     n_changed = 0
     n_rows = 0
-    gap = np.float32(0.0)
     last = False
     bits = np.uint64(0)
     for t in range(length):
@@ -62,7 +61,7 @@ def prepare(data, shared, blocks, i, atom, work):
             bits = np.uint64(0)
             new = word(atom, t)
             for b in range(count):
-                bits |= word(atoms, begin + b * length + t) ^ new
+                bits |= word(atoms, b * length + t) ^ new
         differs = bits & LABEL_BITS != np.uint64(0)
         bits >>= np.uint64(64 // PER_WORD)
         label = np.int64(fetch(atom, t))
@@ -71,32 +70,50 @@ def prepare(data, shared, blocks, i, atom, work):
             for c in range(0, width, LANES):
                 store(marginals, now + c, fill(np.float32(0.0), LANES))
             marginals[now + label] = 1.0
-            gap += fetch(theta, now + label)
             for b in range(count):
-                weight = np.float32(fetch(weights, slot + b))
-                other = now + np.int64(fetch(atoms, begin + b * length + t))
+                weight = np.float32(fetch(weights, b))
+                other = now + np.int64(fetch(atoms, b * length + t))
                 put(marginals, other, fetch(marginals, other) - weight)
-                gap -= weight * fetch(theta, other)
             work.changed[n_changed] = t
             n_changed += 1
         if t > 0 and (differs or last):
             row = np.int64(fetch(atom, t - 1))
             pair = row * width + label
             put(pairs, pair, fetch(pairs, pair) + np.float32(1.0))
-            gap += fetch(steps, transitions + pair)
             n_rows = note_row(row, n_rows, work)
             for b in range(count):
-                weight = np.float32(fetch(weights, slot + b))
-                at = begin + b * length + t
+                weight = np.float32(fetch(weights, b))
+                at = b * length + t
                 row = np.int64(fetch(atoms, at - 1))
                 pair = row * width + np.int64(fetch(atoms, at))
                 put(pairs, pair, fetch(pairs, pair) - weight)
-                gap -= weight * fetch(steps, transitions + pair)
                 n_rows = note_row(row, n_rows, work)
         last = differs
     work.counts[0] = n_changed
     work.counts[1] = n_rows
-    return data.share[i] * np.float64(gap)
+
+
+@jit
+def rate(data, shared, i, move, work, is_fresh):
+    """Return <d, grad_i f>, from the scores that the oracle has just left, or anew."""
+    width = columns(data)
+    theta, marginals, pairs = work.theta, work.marginals, work.pairs
+    if not is_fresh:
+        unaries(data, shared, i, work)
+        copy_steps(data, shared, work)
+    steps, transitions = find_steps(data, shared, work)
+    rise = fill(np.float32(0.0), LANES)
+    for j in range(work.counts[0]):
+        now = work.changed[j] * width
+        for c in range(now, now + width, LANES):
+            row = load(marginals, c, LANES)
+            rise = multiply_add(row, load(theta, c, LANES), rise)
+    for k in range(work.counts[1]):
+        now = work.pair_rows[k] * width
+        for c in range(now, now + width, LANES):
+            row = load(pairs, c, LANES)
+            rise = multiply_add(row, load(steps, transitions + c, LANES), rise)
+    return -data.share[i] * np.float64(total(rise))
 
 
 @jit
@@ -119,8 +136,8 @@ def clear_pairs(width, work):
 
 
 @jit
-def spread(data, blocks, i, atom, scale, out, work):
-    """Add scale A_i (s - x_(i)) to `out`; return -scale q (loss of s - x_(i))."""
+def spread(data, i, move, scale, out, work):
+    """Add scale A_i d to `out`; return -scale q (loss of d)."""
     width, features, values = columns(data), data.features, data.values
     marginals, changed, pairs = work.marginals, work.changed, work.pairs
     labels, feature_begin, transitions = (
@@ -161,8 +178,8 @@ def spread(data, blocks, i, atom, scale, out, work):
 
 
 @jit
-def curvature(data, blocks, i, atom, work):
-    """Return lambda |A_i (s - x_(i))|^2, by inner products of positions."""
+def curvature(data, i, move, work):
+    """Return lambda |A_i d|^2, by inner products of positions."""
     width = columns(data)
     marginals, changed, pairs = work.marginals, work.changed, work.pairs
     gram = data.gram
@@ -186,7 +203,7 @@ def curvature(data, blocks, i, atom, work):
 
 
 @jit
-def touched(data, i, rows, work):
+def touched(data, i, move, rows, work):
     """List the features of the changed positions (some twice), and the transitions."""
     features, feature_begin = data.features, data.feature_begin
     first, count = data.begin[i], 0

@@ -159,19 +159,23 @@ def keep_above(point, threshold, kept, size):
 
 
 @jit
-def prepare(data, shared, blocks, i, atom, work):
-    """Keep s - x_(i) as the marginals of a chain; return the block gap.
-
-    Relies on `theta` of the oracle or the minimiser.
-    """
-    theta, marginals, points = work.theta, work.marginals, blocks.points
-    gap = 0.0
+def prepare(data, i, move, work):
+    """Keep the move as the marginals of a chain."""
     work.changed[0] = 0
     work.counts[0] = 0
-    for k in range(atom.size):
-        change = atom[k] - points[i, k]
-        put(marginals, k, np.float32(change))
-        if change != 0.0:
+    for k in range(move.size):
+        put(work.marginals, k, np.float32(move[k]))
+        if move[k] != 0.0:
             work.counts[0] = 1
-            gap += change * fetch(theta, k)
-    return data.share[i] * gap
+
+
+@jit
+def rate(data, shared, i, move, work, is_fresh):
+    """Return <d, grad_i f>, from the scores that the oracle has just left, or anew."""
+    if not is_fresh:
+        unaries(data, shared, i, work)
+    rise = 0.0
+    for k in range(move.size):
+        if move[k] != 0.0:
+            rise += move[k] * fetch(work.theta, k)
+    return -data.share[i] * rise

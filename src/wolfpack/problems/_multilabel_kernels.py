@@ -23,17 +23,25 @@ from wolfpack.problems._viterbi import LANES, columns, unaries
 @jit
 def oracle(data, shared, i, atom, work):
     """Loss-augmented best set; returns -q max over y of |t - y| - <w, psi(y)>."""
-    unaries(data, shared, i, work.chain)
-    theta, pairs, truth = work.theta, work.pairs, data.truth
-    flat = shared.reshape(shared.size)
-    right = 0.0
+    find_scores(data, shared, i, work)
+    theta, pairs, truth, right = work.theta, work.pairs, data.truth, 0.0
     for k in range(data.n_labels):
-        theta[k] = np.float64(work.chain.theta[k]) + (1.0 - 2.0 * truth[i, k])
         right += truth[i, k] * theta[k]
     for e in range(data.first.size):
-        pairs[e] = flat[data.transitions + e]
         right += truth[i, data.first[e]] * truth[i, data.second[e]] * pairs[e]
     return -data.share[i] * (best_set(data, theta, pairs, atom, work) - right)
+
+
+@jit
+def find_scores(data, shared, i, work):
+    """Write what each label and each edge adds to the loss-augmented score of a set."""
+    unaries(data, shared, i, work.chain)
+    theta, pairs = work.theta, work.pairs
+    flat = shared.reshape(shared.size)
+    for k in range(data.n_labels):
+        theta[k] = np.float64(work.chain.theta[k]) + (1.0 - 2.0 * data.truth[i, k])
+    for e in range(data.first.size):
+        pairs[e] = flat[data.transitions + e]
 
 
 @jit
@@ -92,12 +100,9 @@ def contains(data, i, atom):
 
 
 @jit
-def prepare(data, shared, blocks, i, atom, work):
-    """Keep s - x_(i), as the chances of labels and of edges; return the block gap.
-
-    Relies on `theta` and `pairs` of the oracle.
-    """
-    place, weights, atoms = blocks.place[i], blocks.weights, blocks.atoms
+def prepare(data, i, move, work):
+    """Keep the move, as the chances of labels and of edges."""
+    atom, weights, atoms = move.atom, move.weights, move.atoms
     marginals, edges, first, second = (
         work.marginals,
         work.edges,
@@ -108,23 +113,30 @@ def prepare(data, shared, blocks, i, atom, work):
         marginals[k] = atom[k]
     for e in range(first.size):
         edges[e] = atom[first[e]] * atom[second[e]]
-    for b in range(place.count):
-        weight, at = np.float32(weights[place.slot + b]), place.begin + b * place.length
+    for b in range(weights.size):
+        weight, at = np.float32(weights[b]), b * atom.size
         for k in range(data.n_labels):
             marginals[k] -= weight * atoms[at + k]
         for e in range(first.size):
             edges[e] -= weight * (atoms[at + first[e]] * atoms[at + second[e]])
-    gap = 0.0
-    for k in range(data.n_labels):
-        gap += marginals[k] * work.theta[k]
-    for e in range(first.size):
-        gap += edges[e] * work.pairs[e]
-    return data.share[i] * gap
 
 
 @jit
-def spread(data, blocks, i, atom, scale, out, work):
-    """Add scale A_i (s - x_(i)) to `out`; return -scale q (loss of s - x_(i))."""
+def rate(data, shared, i, move, work, is_fresh):
+    """Return <d, grad_i f>, from the scores that the oracle has just left, or anew."""
+    if not is_fresh:
+        find_scores(data, shared, i, work)
+    marginals, edges, rise = work.marginals, work.edges, 0.0
+    for k in range(data.n_labels):
+        rise += marginals[k] * work.theta[k]
+    for e in range(data.first.size):
+        rise += edges[e] * work.pairs[e]
+    return -data.share[i] * rise
+
+
+@jit
+def spread(data, i, move, scale, out, work):
+    """Add scale A_i d to `out`; return -scale q (loss of d)."""
     width, features, values = columns(data), data.features, data.values
     marginals, edges, at = work.marginals, work.edges, shift(data, i)
     step = np.float32(-scale * data.share[i] / data.alpha)
@@ -146,8 +158,8 @@ def spread(data, blocks, i, atom, scale, out, work):
 
 
 @jit
-def curvature(data, blocks, i, atom, work):
-    """Return lambda |A_i (s - x_(i))|^2."""
+def curvature(data, i, move, work):
+    """Return lambda |A_i d|^2."""
     marginals, edges = work.marginals, work.edges
     of_labels, of_edges = fill(np.float32(0.0), LANES), fill(np.float32(0.0), LANES)
     for c in range(0, columns(data), LANES):
@@ -161,7 +173,7 @@ def curvature(data, blocks, i, atom, work):
 
 
 @jit
-def touched(data, i, rows, work):
+def touched(data, i, move, rows, work):
     """List the features of the example, and all rows of edges."""
     width, count, at = columns(data), 0, shift(data, i)
     for f in range(data.feature_begin[i], data.feature_begin[i + 1]):

@@ -105,9 +105,8 @@ def viterbi(data, shared, length, labels, work):
     """
     theta, best, reached = work.theta, work.best, work.reached
     width, n_labels = columns(data), data.n_labels
-    if COPIED and length > 1:
-        for c in range(0, n_labels * width, LANES):
-            store(work.steps, c, load(shared, data.transitions + c, LANES))
+    if length > 1:
+        copy_steps(data, shared, work)
     steps, transitions = find_steps(data, shared, work)
     for c in range(0, width, LANES):
         store(best, c, load(theta, c, LANES))
@@ -143,6 +142,14 @@ def viterbi(data, shared, length, labels, work):
             label = best_before(best, steps, now - width, step, width, n_labels)
         labels[t - 1] = label
     return highest
+
+
+@jit
+def copy_steps(data, shared, work):
+    """Copy the transitions, where other threads may change them at any time."""
+    if COPIED:
+        for c in range(0, data.n_labels * columns(data), LANES):
+            store(work.steps, c, load(shared, data.transitions + c, LANES))
 
 
 @jit

@@ -21,7 +21,13 @@ from wolfpack.checks.inputs import regularisation, shares
 from wolfpack.kernels.memory import zeros
 from wolfpack.kernels.specialise import library, specialise
 from wolfpack.problem import Problem
-from wolfpack.problems import _chain_kernels, _chain_step, _features, _viterbi
+from wolfpack.problems import (
+    _chain_kernels,
+    _chain_parts,
+    _chain_step,
+    _features,
+    _viterbi,
+)
 from wolfpack.problems._sequences import is_sparse, pack_features, pack_labels
 from wolfpack.problems.chain_data import (
     Chains,
@@ -56,6 +62,9 @@ MAX_GRAM = 2**23
 MANY_GRAM = 2**20  # from here on they are kept in fewer bytes where that is exact
 # If v has more rows than this, a step lists the rows that it touches (`touched`).
 MAX_DENSE_ROWS = 4096
+# Sequences that are this long on average, position by position, are kept as parts.
+LONG = 48
+PARTS = ("parts_of", "add_parts", "score_parts", "contains_parts")
 
 
 def chain_ssvm(
@@ -67,6 +76,7 @@ def chain_ssvm(
     normalize: bool | Literal["auto"] = True,
     loss: Any = None,
     sample_weight: np.ndarray | None = None,
+    keeps: Literal["auto", "atoms", "parts"] = "auto",
 ) -> Problem:
     """Return the dual of a chain structural SVM.
 
@@ -88,6 +98,10 @@ def chain_ssvm(
         Default: 1 for every wrong label, the Hamming loss.
     sample_weight : array of n, optional
         A weight of 2 counts as the sequence twice; only ratios matter.
+    keeps : "auto", "atoms" or "parts"
+        How x is kept: as labellings with weights, of which long hard sequences gather
+        more with every pass, or as weights of transitions. "auto": parts for sequences
+        of LONG positions or more.
 
     Returns
     -------
@@ -131,10 +145,13 @@ def chain_ssvm(
         alpha=alpha,
     )
     n_rows, scale = data.first_transition + n_labels, float(share @ (cost * worst))
-    return make_problem(data, n_rows, packed.n_features, scale)
+    store = choose_store(keeps, data)
+    return make_problem(data, n_rows, packed.n_features, scale, store)
 
 
-def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Problem:
+def make_problem(
+    data: Chains, n_rows: int, n_features: int, scale: float, keeps: str = "atoms"
+) -> Problem:
     """Return the problem of packed sequences, with a v of `n_rows` rows."""
     packed, kernels = data, kernels_for(data)
     n_tokens = np.diff(data.begin)
@@ -160,7 +177,10 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         slope=kernels.slope,
         value=kernels.value,
         contains=kernels.contains,
-        prepare=kernels.prepare,
+        keeps=keeps,
+        prepare=kernels.prepare_parts if keeps == "parts" else kernels.prepare,
+        **{name: getattr(kernels, name) for name in PARTS if keeps == "parts"},
+        rate=kernels.rate,
         spread=kernels.spread,
         curvature=kernels.curvature if short else None,
         touched=kernels.touched if sparse else None,
@@ -171,7 +191,29 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         constants=constants,
         finish=lambda shared: unpack_weights(shared, n_features, data.n_labels),
         name="chain_ssvm",
-    ).made_by(make_problem, packed, n_rows, n_features, scale, ours=True)
+    ).made_by(make_problem, packed, n_rows, n_features, scale, keeps, ours=True)
+
+
+def choose_store(keeps: str, data: Chains) -> str:
+    """Return how x is to be kept."""
+    if keeps not in ("auto", "atoms", "parts"):
+        raise ValueError(f"keeps must be 'auto', 'atoms' or 'parts', not {keeps!r}.")
+    lengths = np.diff(data.begin)
+    fits = int(lengths.max()) << 2 * label_bits(data.n_labels) < 2**31
+    if keeps == "parts" and not fits:
+        raise ValueError(
+            f"keeps='parts' numbers the transitions of a sequence, and {lengths.max()} "
+            f"positions of {data.n_labels} labels have more than 2^31; use 'atoms'."
+        )
+    if keeps != "auto":
+        return keeps
+    is_long = float(np.square(lengths).sum() / lengths.sum()) >= LONG
+    return "parts" if is_long and fits else "atoms"
+
+
+def label_bits(n_labels: int) -> int:
+    """Return how many bits a label takes in the number of a part."""
+    return max(int(n_labels - 1).bit_length(), 1)
 
 
 def _gram_kind(data: Chains, size: int) -> type:
@@ -219,10 +261,11 @@ def kernels_for(data: Chains) -> SimpleNamespace:
     """
     few = data.n_labels <= 256
     return specialise(
-        [_viterbi, _chain_kernels, _chain_step],
+        [_viterbi, _chain_kernels, _chain_step, _chain_parts],
         {
             "LANES": choose_lanes(data.n_labels),
             "WIDTH": data.width if data.width <= 64 else 0,
+            "BITS": label_bits(data.n_labels),
             "COPIED": is_large(data),
             "COSTS": data.losses.size > 0,
             "PER_WORD": 8 if few else 2,

@@ -76,16 +76,16 @@ def value(data, shared):
 
 
 @jit
-def curvature(data, blocks, t, atom, work):
+def curvature(data, t, move, work):
     """|A_t d|^2 = (r_t^2 + r_(t+1)^2) |d|^2."""
     total = 0.0
-    for j in range(blocks.difference.size):
-        total += blocks.difference[j] * blocks.difference[j]
+    for j in range(move.size):
+        total += move[j] * move[j]
     return (data.roots[t] ** 2 + data.roots[t + 1] ** 2) * total
 
 
 @jit
-def touched(data, t, rows, work):
+def touched(data, t, move, rows, work):
     """Rows t and t + 1."""
     rows[0] = t
     rows[1] = t + 1

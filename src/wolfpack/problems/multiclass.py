@@ -142,6 +142,7 @@ def _with_vectors(problem: Problem) -> Problem:
         minimiser=kernels.minimiser if data.gram.size else None,
         finds_gap=True,
         prepare=kernels.prepare,
+        rate=kernels.rate,
     )
 
 

@@ -141,6 +141,7 @@ def make_problem(data: Any, edges: np.ndarray, sets: np.ndarray | None) -> Probl
         value=generic.value,
         contains=kernels.contains,
         prepare=kernels.prepare,
+        rate=kernels.rate,
         spread=kernels.spread,
         curvature=kernels.curvature,
         touched=kernels.touched if sparse else None,

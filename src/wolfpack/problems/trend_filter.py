@@ -64,16 +64,16 @@ def bend_of(data, t):
 
 
 @jit
-def curvature(data, blocks, t, atom, work):
+def curvature(data, t, move, work):
     """|A_t d|^2 = (r_t^2 + 4 r_(t+1)^2 + r_(t+2)^2) |d|^2."""
     total = 0.0
-    for j in range(blocks.difference.size):
-        total += blocks.difference[j] * blocks.difference[j]
+    for j in range(move.size):
+        total += move[j] * move[j]
     return bend_of(data, t) * total
 
 
 @jit
-def touched(data, t, rows, work):
+def touched(data, t, move, rows, work):
     """Rows t, t + 1 and t + 2."""
     for k in range(3):
         rows[k] = t + k

@@ -114,7 +114,8 @@ def _restore(run: "Run") -> None:
     problem, state = run.problem, run.state
     exact = problem.shared.astype(np.float64)
     with contextlib.suppress(Exception):
-        run.kernels.rebuild(problem.data, state.blocks, 0, problem.n_blocks, exact)
+        n = problem.n_blocks
+        run.kernels.rebuild(problem.data, state.blocks, 0, n, exact, run.work)
         if state.outer is not None:
             state.outer.mix(exact, state.shared)
         else:

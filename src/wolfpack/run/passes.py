@@ -72,15 +72,15 @@ class Passes:
 
     def _rebuild(self, state: State, t: int, first: int, last: int, out) -> float:
         """Add A_i x_(i) of some blocks to `out`; an error names its block."""
-        kernel, blocks = self.kernels.rebuild, state.blocks
+        kernel, blocks = self.kernels.rebuild, self._blocks_of(state)
         try:
-            linear = kernel(self.problem.data, blocks, first, last, out)
+            linear = kernel(self.problem.data, blocks, first, last, out, self.works[t])
         except Exception:
             linear = math.nan
         if math.isnan(linear):  # block by block, to find which one fails
             for i in range(first, last):
                 self.currents[t, 0] = i
-                self.guard(state, t, kernel, blocks, i, i + 1, out)
+                self.guard(state, t, kernel, blocks, i, i + 1, out, self.works[t])
         return linear
 
     def divide(self, work: Callable[[int], Any], size: int, **how: Any) -> list[Any]:
@@ -163,12 +163,15 @@ class Passes:
         self, state: State, shared, exact, first, last, gaps, t=0, total=0.0
     ) -> float:
         """Return `total` plus the sum over some blocks of min <s_(i), grad_i f>."""
-        kernel, blocks = self.kernels.oracle_values, state.blocks
-        if self.size > 1:
-            blocks = self.problem.store.for_worker(blocks)
+        kernel, blocks = self.kernels.oracle_values, self._blocks_of(state)
         scratch = (self.atoms[t], self.currents[t], self.works[t], gaps)
         args = (shared, exact, blocks, first, last, *scratch, total)
         return self.guard(state, t, kernel, *args)
+
+    def _blocks_of(self, state: State) -> Any:
+        """Return x in a form that one of several threads may use."""
+        blocks = state.blocks
+        return self.problem.store.for_worker(blocks) if self.size > 1 else blocks
 
     def blame(self, state: State, block: int) -> int:
         """Return the block that gives NaN or raises; `block` itself if none does.

@@ -11,7 +11,7 @@ import numpy as np
 
 from wolfpack.kernels.compile import glue
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.slots import move, spread
+from wolfpack.kernels.slots import shift, spread
 from wolfpack.update.direction import Direction, write
 from wolfpack.update.sampling import AWAKE, GAP, observe
 from wolfpack.update.steps import alone, jointly
@@ -41,14 +41,14 @@ class Batch(NamedTuple):
 
 
 @glue
-def step_alone(data, shared, blocks, average, i, atom, gap, plan, k, work):
-    """Move one block, whose step is prepared, and v; return gamma."""
-    gamma = alone(data, blocks, i, atom, gap, plan, k, work)
+def step_alone(data, shared, blocks, average, i, atom, move, gap, plan, k, work):
+    """Move one block, whose move is prepared, and v; return gamma."""
+    gamma = alone(data, i, move, gap, plan, k, work)
     if gamma >= 0.0:
-        spread(data, blocks, i, atom, plan.reach * gamma, shared, work)
+        spread(data, i, move, plan.reach * gamma, shared, work)
         if average.size > 0:
-            spread(data, blocks, i, atom, weigh(gamma, k), average, work)
-        move(blocks, i, atom, gamma)
+            spread(data, i, move, weigh(gamma, k), average, work)
+        shift(data, blocks, i, atom, gamma)
     return gamma
 
 
@@ -66,16 +66,17 @@ def step_together(
     )
     if not (gamma >= 0.0 and is_finite(at_zero)):
         return np.nan, at_zero
-    take_step(shared, blocks, average, batch, count, rows, gamma, k)
+    take_step(data, shared, blocks, average, batch, count, rows, gamma, k)
     return gamma, at_zero
 
 
 @glue
-def take_step(shared, blocks, average, batch, count, rows, gamma, k):
+def take_step(data, shared, blocks, average, batch, count, rows, gamma, k):
     """Write the direction to v, and move its blocks."""
     write(batch.direction.values, rows, gamma, weigh(gamma, k), shared, average)
     for j in range(count):
-        move(blocks, batch.chosen[j], batch.atoms[j], gamma * batch.shares[j])
+        step = gamma * batch.shares[j]
+        shift(data, blocks, batch.chosen[j], batch.atoms[j], step)
 
 
 @glue

@@ -38,14 +38,14 @@ class Direction(NamedTuple):
 
 
 @glue
-def lay_out(data, blocks, i, atom, scale, direction, linear, n_rows, stamp, work):
-    """Add scale A_i (s - x_(i)); return <c, d> and the number of rows so far.
+def lay_out(data, i, move, scale, direction, linear, n_rows, stamp, work):
+    """Add scale A_i times a prepared move; return <c, d> and the rows so far.
 
-    The caller has called `prepare` for this block and atom. `stamp` is the update's.
+    `stamp` is that of the update.
     """
-    more = spread(data, blocks, i, atom, scale, direction.values, work)
+    more = spread(data, i, move, scale, direction.values, work)
     linear = fused_sum(linear, more)
-    return linear, meet_rows(data, i, direction, n_rows, stamp, work)
+    return linear, meet_rows(data, i, move, direction, n_rows, stamp, work)
 
 
 @jit
@@ -59,12 +59,12 @@ def fused_sum(one, two):
 
 
 @glue
-def meet_rows(data, i, direction, n_rows, stamp, work):
+def meet_rows(data, i, move, direction, n_rows, stamp, work):
     """Add the rows of v that block i touches, each once; return how many there are."""
     rows, stamps = direction.rows, direction.stamps
     if not HAS_ROWS:
         return rows.size
-    own = touched(data, i, direction.own_rows, work)
+    own = touched(data, i, move, direction.own_rows, work)
     for j in range(own):
         row = direction.own_rows[j]
         if stamps[row] != stamp:

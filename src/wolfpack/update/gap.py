@@ -24,13 +24,13 @@ from wolfpack.kernels.slots import (
     expand,
     is_inside,
     oracle,
-    prepare,
+    rate,
     score,
     slope,
     trim,
     value,
 )
-from wolfpack.update.visit import admits
+from wolfpack.update.visit import admits, begin
 
 
 @jit
@@ -77,17 +77,19 @@ def oracle_values(
         if total != total:
             return total
         if gaps.size > 0:
-            gaps[i] = prepare(data, shared, blocks, i, own, work)
+            move = begin(data, blocks, i, own, work)
+            gaps[i] = -rate(data, shared, i, move, work, True)
     return total
 
 
 @entry
-def rebuild(data, blocks, first, last, out):
+def rebuild(data, blocks, first, last, out, work):
     """Add A_i x_(i) of blocks [first, last) to `out`; return their <c_i, x_(i)>."""
-    data, blocks, out = borrow(data), borrow(blocks), borrow(out)
+    data, blocks = borrow(data), borrow(blocks)
+    out, work = borrow(out), borrow(work)
     linear = 0.0
     for i in range(first, last):
-        linear += expand(data, blocks, i, out)
+        linear += expand(data, blocks, i, out, work)
     return linear
 
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from wolfpack.kernels.compile import jit
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.slots import has_room, prepare, slope, trim
+from wolfpack.kernels.slots import has_room, slope, trim
 from wolfpack.update.batch import Batch, step_together, take_step
 from wolfpack.update.direction import lay_out
 from wolfpack.update.plan import N_DELAYS, Exit
-from wolfpack.update.visit import is_finite
+from wolfpack.update.visit import begin, is_finite
 
 
 class Inbox(NamedTuple):
@@ -87,13 +87,11 @@ def step_with_messages(
     for j in range(count):
         tally.at = i = batch.chosen[j]
         atom = trim(blocks, i, batch.atoms[j])
-        if not is_finite(prepare(data, shared, blocks, i, atom, work)):
-            return np.nan
+        move = begin(data, blocks, i, atom, work)
         scale = plan.reach * batch.shares[j] if is_searched else plan.reach
         linear, n_rows = lay_out(
-            data, blocks, i, atom, scale, batch.direction, linear, n_rows, tally.stamp,
-            work,
-        )  # fmt: skip
+            data, i, move, scale, batch.direction, linear, n_rows, tally.stamp, work
+        )
         note_delay(tally, inbox.delays[j])
     tally.made += 1 - count  # `note_delay` counted an update for each block
     if is_searched:
@@ -101,7 +99,7 @@ def step_with_messages(
         at_zero = slope(data, shared, values, rows, 0.0) + linear
         gamma = 1.0 if is_finite(at_zero) else np.nan
         if gamma >= 0.0:
-            take_step(shared, blocks, average, batch, count, rows, gamma, k)
+            take_step(data, shared, blocks, average, batch, count, rows, gamma, k)
     else:
         gamma, at_zero = step_together(
             data, shared, blocks, average, batch, count, n_rows, linear, plan, k, True

@@ -28,10 +28,10 @@ def scheduled(plan, tau, k):
 
 
 @glue
-def alone(data, blocks, i, atom, gap, plan, k, work):
-    """Return gamma of one block, whose gap and step are prepared."""
+def alone(data, i, move, gap, plan, k, work):
+    """Return gamma of one block, whose move is prepared."""
     if HAS_CURVATURE and plan.rule == LINE:
-        bend = plan.reach * curvature(data, blocks, i, atom, work)
+        bend = plan.reach * curvature(data, i, move, work)
         return closed_form(gap, bend)
     return scheduled(plan, 1, k)
 

@@ -11,11 +11,15 @@ from wolfpack.kernels.slots import (
     FINDS_GAP,
     HAS_CONTAINS,
     HAS_MINIMISER,
+    HAS_PREPARE,
     contains,
+    last_move,
     minimiser,
     oracle,
     prepare,
+    rate,
     read_point,
+    towards,
     trim,
 )
 from wolfpack.update.plan import Exit
@@ -62,7 +66,7 @@ def find(data, shared, blocks, i, scratch, work, plan, repeats):
 
 @glue
 def visit(data, shared, blocks, i, scratch, work, plan, repeats):
-    """Find an atom, and prepare the step; return the atom, two gaps, and DONE.
+    """Find an atom, and the move to it; return both, two gaps, and DONE.
 
     The first gap is the slope towards the atom, which the step needs. The second is for
     the estimate and the sampler: in rounds of the blocks awake it is the gap of the
@@ -70,11 +74,21 @@ def visit(data, shared, blocks, i, scratch, work, plan, repeats):
     """
     atom, found, ended = find(data, shared, blocks, i, scratch, work, plan, repeats)
     if ended != Exit.DONE:
-        return atom, 0.0, 0.0, ended
-    gap = seen = prepare(data, shared, blocks, i, atom, work)
+        return atom, last_move(blocks, i, atom), 0.0, 0.0, ended
+    move = begin(data, blocks, i, atom, work)
+    gap = seen = -rate(data, shared, i, move, work, True)
     if FINDS_GAP and plan.sampling == AWAKE:
         seen = found
-    return atom, gap, seen, Exit.DONE if is_finite(gap) else Exit.NOT_A_NUMBER
+    return atom, move, gap, seen, Exit.DONE if is_finite(gap) else Exit.NOT_A_NUMBER
+
+
+@glue
+def begin(data, blocks, i, atom, work):
+    """Return the move of block i towards an atom, ready to be spread."""
+    move = towards(data, blocks, i, atom)
+    if HAS_PREPARE:
+        prepare(data, i, move, work)
+    return move
 
 
 @glue

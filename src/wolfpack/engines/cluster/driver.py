@@ -107,7 +107,7 @@ class RaySession(Session):
         """Take a snapshot of the server."""
         state = run.state
         state.blocks = self.problem.store.unpack(
-            found["blocks"], self.problem.offsets, self.options.batch_size
+            found["blocks"], self.problem, self.options.batch_size
         )
         state.shared = np.array(found["shared"])
         state.average = np.array(found["average"])
@@ -142,23 +142,24 @@ class RaySession(Session):
 
     def report(self) -> dict[str, Any]:
         """Return what a `Result` says about workers."""
-        report = self.ledger.report(self.chunk, self.tau)
         assert self.fleet is not None
-        return {**report, "n_workers": len(self.fleet.workers)}
+        n_workers = {"n_workers": len(self.fleet.workers)}
+        return self.ledger.report(self.chunk, self.tau) | n_workers
 
     def close(self) -> None:
         """Stop everything that this run started."""
         ray = self.ray
+        is_lost = bool(self.lost or (self.head and self.head.is_lost))
         try:
             if self.server is not None and ray.is_initialized():
-                self._say_goodbye(0.0 if self.lost else GOODBYE_SECONDS)
+                self._say_goodbye(0.0 if is_lost else GOODBYE_SECONDS)
         finally:
             self.server = None
             if self.head is not None:
                 self.head.close()
             if self.lease is not None:
                 self.lease = None
-                lease.leave(ray, in_time=self.lost is not None)
+                lease.leave(ray, in_time=is_lost)
             if self.folder is not None:
                 self.folder.cleanup()
 
@@ -242,12 +243,11 @@ class RaySession(Session):
         wrong = self._ask("begin", run, orders)
         if wrong is not None:
             save_anew(self.path, run.state, wrong)
-            wrong = self._ask("begin", run, orders)
-        if wrong is not None:
-            raise EngineError(
-                f"the server cannot read its checkpoint: {wrong} Is the file in a "
-                "folder that all machines share?"
-            )
+            if wrong := self._ask("begin", run, orders):
+                raise EngineError(
+                    f"the server cannot read its checkpoint: {wrong} Is the file in a "
+                    "folder that all machines share?"
+                )
         self.ledger.begin(self._ask("status", run))
 
     def _ask(self, method: str, run, *args: Any) -> Any:

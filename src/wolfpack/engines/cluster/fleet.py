@@ -61,11 +61,11 @@ class Fleet:
         cores = 1 if self.alone and count <= self.head.n_cores else 0
         self.workers = [self._hire_one(cores) for _ in range(count)]
         first = self.workers[0].warm.remote(self.problem)
-        ray.wait([first], timeout=START_SECONDS)  # the others load its compiled code
+        self._wait([first], 1, START_SECONDS)  # the others load its compiled code
         warm = [first, *(w.warm.remote(self.problem) for w in self.workers[1:])]
-        ready, _ = ray.wait(warm, num_returns=count, timeout=START_SECONDS)
+        ready = self._wait(warm, count, START_SECONDS)
         if not ready:
-            ready, _ = ray.wait(warm, timeout=LAST_CALL_SECONDS)
+            ready = self._wait(warm, 1, LAST_CALL_SECONDS)
         if not ready:
             raise EngineError(
                 f"none of {count} workers could be started within "
@@ -74,6 +74,16 @@ class Fleet:
             )
         times = [connect.result_of(ray, ref) for ref in ready]
         self.seconds = float(np.median(times))
+
+    def _wait(self, calls: list[Any], count: int, seconds: float) -> list[Any]:
+        """Return the calls that are answered; raise if the head is lost meanwhile."""
+        end = time.monotonic() + seconds
+        while True:
+            ready, _ = self.ray.wait(calls, num_returns=count, timeout=TEND_SECONDS)
+            if len(ready) >= count or time.monotonic() >= end:
+                return ready
+            if self.head.is_lost:
+                raise EngineError(self.head.sentence)
 
     def _hire_one(self, cores: int) -> Any:
         how = {"num_cpus": cores, "max_restarts": -1, "max_task_retries": -1}

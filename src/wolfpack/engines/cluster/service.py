@@ -202,7 +202,8 @@ class Service:
         """Compute v anew from x, without rounding drift; return the relative drift."""
         state, problem = self.state, self.problem
         exact = problem.shared.astype(np.float64)
-        self.kernels.rebuild(problem.data, state.blocks, 0, problem.n_blocks, exact)
+        n = problem.n_blocks
+        self.kernels.rebuild(problem.data, state.blocks, 0, n, exact, self.work)
         if state.outer is not None:
             return state.outer.mix(exact, state.shared)
         drift = np.linalg.norm(exact - state.shared)

@@ -1,8 +1,9 @@
-"""A process that ends the agents of a local Ray when the driver is killed.
+"""A process that ends the agents of a local Ray, also when the driver is killed.
 
-Ray's own processes end with the driver, except two agents of the raylet, which try for
-a minute to reach the dead cluster. This file is run as a script, with the ids of the
-driver and of the agents; pidfds make sure that no later process of the same id is hit.
+Ray's own processes end with the driver or at its word, except two agents of the raylet,
+which try for a minute to reach a cluster that has died. This file is run as a script,
+with the ids of the driver and of the agents; pidfds make sure that no later process of
+the same id is hit.
 """
 
 import contextlib
@@ -34,9 +35,9 @@ def start(ray: Any) -> subprocess.Popen | None:
 
 
 def stop(dog: subprocess.Popen | None) -> None:
-    """End the watchdog; its Ray has been shut down."""
+    """Let the watchdog end what is left of its Ray, which has been shut down."""
     if dog is not None:
-        dog.kill()
+        dog.terminate()
         dog.wait()
 
 
@@ -58,13 +59,14 @@ def _children(parent: int) -> list[int]:
 
 
 def watch(driver: int, agents: list[int]) -> None:
-    """Wait until the driver has ended, then end its agents."""
+    """Wait until the driver has ended, or a SIGTERM comes, then end its agents."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     gone = contextlib.suppress(ProcessLookupError)
     doors = []
     for pid in agents:
         with gone:
             doors.append(os.pidfd_open(pid))
-    with gone:
+    with gone, contextlib.suppress(KeyboardInterrupt):
         door = os.pidfd_open(driver)
         if os.getppid() == driver:
             select.select([door], [], [])

@@ -205,5 +205,5 @@ class WorkerActor:
         if self.problem is None:
             found = fetch(problem)
             self.kernels, self.memory = found.kernels((service,)), found.work()
-            self.outline = found.store.outline(found.start, found.offsets)
+            self.outline = found.store.outline(found)
             self.problem = found

@@ -30,7 +30,7 @@ from wolfpack.kernels.atomics import acquire, fetch_add, release
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.compile import entry, glue, jit
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.slots import HAS_ROWS, spread, touched
+from wolfpack.kernels.slots import HAS_ROWS, last_move, spread, touched
 from wolfpack.update.inbox import note_delay
 from wolfpack.update.plan import Exit
 from wolfpack.update.steps import alone
@@ -106,16 +106,16 @@ def local_worker(data, shared, blocks, team, memory, rng, tally, work, plan, tas
 @glue
 def run_local(data, shared, blocks, team, memory, rng, tally, work, plan, task):
     """Step until the calls of the slice are made, or a worker stops it."""
-    shift = 0  # each lock stands for 2^shift rows
-    while HAS_ROWS and team.locks.size // APART << shift < len(shared):
-        shift += 1
+    halvings = 0  # each lock stands for 2^halvings rows
+    while HAS_ROWS and team.locks.size // APART << halvings < len(shared):
+        halvings += 1
     fresh = 0
     while not is_over(team) and not lacks_room(blocks, team, task):
         i = choose(team, plan, task, tally, rng)
-        count = hold(data, team, memory, i, shift, work)
+        count = hold(data, blocks, team, memory, i, halvings, work)
         if count < 0:
             break
-        atom, gap, seen_gap, ended = play_visit(
+        atom, move, gap, seen_gap, ended = play_visit(
             data, shared, blocks, i, memory.atom, work, plan, task, rng, tally
         )
         if ended != Exit.DONE:
@@ -124,13 +124,13 @@ def run_local(data, shared, blocks, team, memory, rng, tally, work, plan, task):
         if is_lost(task, rng, tally):
             let_go(team, memory, count)
             continue
-        gamma = alone(data, blocks, i, atom, gap, plan, 0, work)
+        gamma = alone(data, i, move, gap, plan, 0, work)
         if not gamma >= 0.0:
             halt(team, Exit.NOT_A_NUMBER, i)
             return
         if gamma > 0.0:
-            spread(data, blocks, i, atom, plan.reach * gamma, shared, work)
-            settle(blocks, team, i, atom, gamma)
+            spread(data, i, move, plan.reach * gamma, shared, work)
+            settle(data, blocks, team, i, atom, gamma)
         let_go(team, memory, count)
         see_gap(team, plan, tally, i, seen_gap)
         note_delay(tally, 0)  # no other worker could change what this step read
@@ -139,7 +139,7 @@ def run_local(data, shared, blocks, team, memory, rng, tally, work, plan, task):
 
 
 @jit
-def hold(data, team, memory, i, shift, work):
+def hold(data, blocks, team, memory, i, halvings, work):
     """Lock the rows that block i touches; return the number of locks, -1 at the end.
 
     Every worker takes its locks in ascending order, so no two wait for each other. The
@@ -148,11 +148,11 @@ def hold(data, team, memory, i, shift, work):
     if not HAS_ROWS:
         return 0
     rows, held = memory.rows, memory.held
-    n_rows = touched(data, i, rows, work)
-    held[0] = rows[0] >> shift if n_rows > 0 else 0
+    n_rows = touched(data, i, last_move(blocks, i, memory.atom), rows, work)
+    held[0] = rows[0] >> halvings if n_rows > 0 else 0
     count = 1
     for j in range(1, n_rows):
-        count = insert(held, count, rows[j] >> shift)
+        count = insert(held, count, rows[j] >> halvings)
     for j in range(count):
         if not acquire(team.locks, held[j] * APART, team.halt, 0):
             let_go(team, memory, j)

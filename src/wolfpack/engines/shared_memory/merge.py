@@ -52,7 +52,7 @@ from wolfpack.kernels.slots import (
     blend,
     curvature,
     is_draft_full,
-    move_draft,
+    shift_draft,
     slope,
     spread,
 )
@@ -123,7 +123,7 @@ def run_merge(data, shared, blocks, draft, team, memory, rng, tally, work, plan,
             i = claim(team, plan, task, tally, rng)
             if i < 0:
                 return
-            atom, gap, seen_gap, ended = play_visit(
+            atom, move, gap, seen_gap, ended = play_visit(
                 data, own, blocks, i, memory.atom, work, plan, task, rng, tally
             )
             if ended != Exit.DONE:
@@ -136,15 +136,15 @@ def run_merge(data, shared, blocks, draft, team, memory, rng, tally, work, plan,
                 continue
             gamma = 1.0
             if not is_single:
-                gamma, bend = step(data, blocks, memory, i, atom, gap, work, plan)
+                gamma, bend = step(data, memory, i, move, gap, work, plan)
             elif HAS_CURVATURE:
-                bend = plan.reach * curvature(data, blocks, i, atom, work)
+                bend = plan.reach * curvature(data, i, move, work)
             if not gamma >= 0.0:
                 halt(team, Exit.NOT_A_NUMBER, i)
                 return
             scale = plan.reach * gamma
-            linear += spread(data, blocks, i, atom, scale, target, work)
-            keep_draft(blocks, draft, team, count, i, atom, gamma)
+            linear += spread(data, i, move, scale, target, work)
+            keep_draft(data, blocks, draft, team, count, i, atom, gamma)
             bend *= gamma * gamma
             if not is_single:
                 promise += gamma * gap - 0.5 * bend
@@ -184,32 +184,32 @@ def run_merge(data, shared, blocks, draft, team, memory, rng, tally, work, plan,
 
 
 @jit
-def step(data, blocks, memory, i, atom, gap, work, plan):
+def step(data, memory, i, move, gap, work, plan):
     """Return gamma for block i on the private v, and the curvature on the way."""
     if HAS_CURVATURE:
-        bend = plan.reach * curvature(data, blocks, i, atom, work)
+        bend = plan.reach * curvature(data, i, move, work)
         if plan.rule == LINE:
             return closed_form(gap, bend), bend
         return scheduled(plan, 1, 0), bend
     if plan.rule != LINE:
         return scheduled(plan, 1, 0), 0.0
     trial, rows = memory.trial, memory.direction.rows
-    linear = spread(data, blocks, i, atom, plan.reach, trial, work)
+    linear = spread(data, i, move, plan.reach, trial, work)
     gamma, _, bend = search(data, memory.shared, trial, rows, linear, 0.0, False)
     trial[...] = 0.0
     return gamma, bend / plan.reach
 
 
 @jit
-def keep_draft(blocks, draft, team, k, i, atom, gamma):
+def keep_draft(data, blocks, draft, team, k, i, atom, gamma):
     """Move block i in the draft only; a list that must grow takes the pool's lock."""
     begin_draft(blocks, draft, k, i)
     if is_draft_full(blocks, draft, k, i):
         acquire(team.pool, 0, team.never, 0)
-        move_draft(blocks, draft, k, i, atom, gamma)
+        shift_draft(data, blocks, draft, k, i, atom, gamma)
         release(team.pool, 0)
     else:
-        move_draft(blocks, draft, k, i, atom, gamma)
+        shift_draft(data, blocks, draft, k, i, atom, gamma)
 
 
 @jit

@@ -30,7 +30,7 @@ from wolfpack.kernels.atomics import fetch_add, load_acquire, relax, store_relea
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.compile import entry, glue, jit
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.slots import HAS_CURVATURE, curvature, has_room, prepare
+from wolfpack.kernels.slots import HAS_CURVATURE, curvature, has_room, rate
 from wolfpack.update.inbox import (
     Inbox,
     clear_inbox,
@@ -40,7 +40,7 @@ from wolfpack.update.inbox import (
 )
 from wolfpack.update.plan import Exit
 from wolfpack.update.steps import closed_form
-from wolfpack.update.visit import find, is_finite
+from wolfpack.update.visit import begin, find, is_finite
 
 # Words of `Ring.ends`: the next ticket of the workers, and that of the server.
 HEAD, TAIL = 0, 8
@@ -156,8 +156,9 @@ def run_ring(data, shared, blocks, team, ring, scratch, rng, tally, work, plan, 
             disclaim(team, i)
             continue
         if ended == Exit.DONE and task.is_searching and HAS_CURVATURE:
-            gap = prepare(data, shared, blocks, i, atom, work)
-            bend = plan.reach * curvature(data, blocks, i, atom, work)
+            move = begin(data, blocks, i, atom, work)
+            gap = -rate(data, shared, i, move, work, True)
+            bend = plan.reach * curvature(data, i, move, work)
             share = closed_form(gap, bend)
             if not is_finite(gap):
                 ended = Exit.NOT_A_NUMBER

@@ -134,7 +134,7 @@ def run_rounds(
         k = first_update + made
         if kind == MOVE:
             if made > 0:
-                move_share(blocks, shared, average, team, now, k - 1, who, T)
+                move_share(data, blocks, shared, average, team, now, k - 1, who, T)
             if who == 0:
                 begin_round(blocks, sampler, draws, team, now, plan, task, made)
         elif kind == SOLVE:
@@ -214,14 +214,14 @@ def solve_share(data, shared, blocks, team, now, rng, tally, work, plan, task, k
     while j < last and ended == Exit.DONE:
         i = batch.chosen[j]
         now.chosen[who, j - first] = i
-        atom, _, batch.gaps[j], ended = play_visit(
+        _, move, _, batch.gaps[j], ended = play_visit(
             data, shared, blocks, i, batch.atoms[j], work, plan, task, rng, tally
         )
         if ended != Exit.DONE or is_late(team, task, rng, tally):
             continue
         j += 1
         linear, n_rows = lay_out(
-            data, blocks, i, atom, plan.reach, direction, linear, n_rows, k, work
+            data, i, move, plan.reach, direction, linear, n_rows, k, work
         )
     now.linears[who], now.n_rows[who] = linear, n_rows
     return ended
@@ -289,7 +289,7 @@ def lead(data, shared, now, sampler, tally, plan, k):
 
 
 @jit
-def move_share(blocks, shared, average, team, now, k, who, T):
+def move_share(data, blocks, shared, average, team, now, k, who, T):
     """Move v in a worker's share of the rows, and the blocks that it solved."""
     direction, count, gamma = now.batch.direction, now.n_rows[2 * T], now.gamma[0]
     rows = direction.rows[who * count // T : (who + 1) * count // T]
@@ -297,4 +297,5 @@ def move_share(blocks, shared, average, team, now, k, who, T):
     tau = now.batch.chosen.size
     first = who * tau // T
     for j in range(first, (who + 1) * tau // T):
-        settle(blocks, team, now.chosen[who, j - first], now.batch.atoms[j], gamma)
+        i, atom = now.chosen[who, j - first], now.batch.atoms[j]
+        settle(data, blocks, team, i, atom, gamma)

@@ -94,7 +94,7 @@ def run_rows(data, shared, blocks, team, memory, rng, tally, work, plan, task):
         if i < 0:
             break
         seen = load_acquire(team.version, 0)
-        atom, _, gap, ended = play_visit(
+        atom, move, _, gap, ended = play_visit(
             data, shared, blocks, i, memory.atom, work, plan, task, rng, tally
         )
         if ended != Exit.DONE:
@@ -105,7 +105,7 @@ def run_rows(data, shared, blocks, team, memory, rng, tally, work, plan, task):
             continue
         tally.stamp += 1
         linear, n_rows = lay_out(
-            data, blocks, i, atom, plan.reach, direction, 0.0, 0, tally.stamp, work
+            data, i, move, plan.reach, direction, 0.0, 0, tally.stamp, work
         )
         rows = direction.rows[:n_rows]
         version = fetch_add(team.version, 0, 1)
@@ -116,7 +116,7 @@ def run_rows(data, shared, blocks, team, memory, rng, tally, work, plan, task):
             continue
         bend = 0.0
         if plan.rule == LINE and HAS_CURVATURE:
-            bend = plan.reach * plan.reach * curvature(data, blocks, i, atom, work)
+            bend = plan.reach * plan.reach * curvature(data, i, move, work)
         gamma = step_in_rows(
             data, shared, team, memory, rows, linear, bend, version, tally, plan
         )
@@ -124,7 +124,7 @@ def run_rows(data, shared, blocks, team, memory, rng, tally, work, plan, task):
         if not gamma >= 0.0:
             halt(team, Exit.NOT_A_NUMBER, i)
             return
-        settle(blocks, team, i, atom, gamma)
+        settle(data, blocks, team, i, atom, gamma)
         disclaim(team, i)
         see_gap(team, plan, tally, i, gap)
         note_delay(tally, version - seen)

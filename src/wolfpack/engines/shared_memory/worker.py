@@ -27,7 +27,7 @@ from wolfpack.kernels.atomics import (
 )
 from wolfpack.kernels.compile import jit
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.slots import has_room, is_full, move
+from wolfpack.kernels.slots import has_room, is_full, shift
 from wolfpack.update.plan import Exit
 from wolfpack.update.sampling import AWAKE, CYCLIC, FLOOR, GAP, weigh
 from wolfpack.update.visit import visit
@@ -205,14 +205,14 @@ def report(team, task, tally, fresh, count):
 
 
 @jit
-def settle(blocks, team, i, atom, gamma):
+def settle(data, blocks, team, i, atom, gamma):
     """Move block i, which the caller holds; a list that must grow takes a lock."""
     if is_full(blocks, i):
         acquire(team.pool, 0, team.never, 0)
-        move(blocks, i, atom, gamma)
+        shift(data, blocks, i, atom, gamma)
         release(team.pool, 0)
     else:
-        move(blocks, i, atom, gamma)
+        shift(data, blocks, i, atom, gamma)
 
 
 @jit

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfpack.kernels.compile import entry
+from wolfpack.kernels.compile import entry, glue, jit
 from wolfpack.kernels.specialise import library
 
 ROUNDING = 1e-12  # of a weight
@@ -56,14 +56,11 @@ class Draft(NamedTuple):
     weights: np.ndarray
 
 
-def create(start: np.ndarray, offsets: np.ndarray, batch_size: int) -> Atoms:
-    """Make the store in which block i is `start[offsets[i]:offsets[i + 1]]`."""
-    n = len(offsets) - 1
-    return unpack(
-        {"counts": np.ones(n, np.int64), "weights": np.ones(n), "atoms": start},
-        offsets,
-        batch_size,
-    )
+def create(problem: Any, batch_size: int) -> Atoms:
+    """Make the store that holds the start of a problem."""
+    n, start = problem.n_blocks, problem.start
+    one_each = {"counts": np.ones(n, np.int64), "weights": np.ones(n), "atoms": start}
+    return unpack(one_each, problem, batch_size)
 
 
 def pack(blocks: Atoms) -> dict[str, Any]:
@@ -78,33 +75,35 @@ def pack(blocks: Atoms) -> dict[str, Any]:
     return {"counts": place.count.copy(), "weights": weights, "atoms": atoms}
 
 
-def unpack(
-    arrays: dict[str, np.ndarray], offsets: np.ndarray, batch_size: int
-) -> Atoms:
-    """Make the store from what `pack` gave."""
+def unpack(arrays: dict[str, np.ndarray], problem: Any, batch_size: int) -> Atoms:
+    """Make the store of a problem from what `pack` gave."""
+    offsets = problem.offsets[: len(arrays["counts"]) + 1]
+    return grow(read(arrays, offsets), batch_size)
+
+
+def read(arrays: dict[str, np.ndarray], offsets: np.ndarray) -> Atoms:
+    """Make a store from what `pack` gave, before its problem is known."""
     counts = arrays["counts"]
     place = _make_places(len(counts))
     place.length = np.diff(offsets)
     place.count = place.room = counts
     _lay_out(place)
-    tight = Atoms(place, arrays["weights"], arrays["atoms"], _top(place))
-    return grow(tight, batch_size)
+    return Atoms(place, arrays["weights"], arrays["atoms"], _top(place))
 
 
-def append(
-    arrays: dict[str, Any], start: np.ndarray, offsets: np.ndarray
-) -> dict[str, Any]:
-    """Add to what `pack` gave the further blocks of `start`, each at its start."""
+def append(arrays: dict[str, Any], problem: Any) -> dict[str, Any]:
+    """Add to what `pack` gave the further blocks of a problem, each at its start."""
+    start, offsets = problem.start, problem.offsets
     n = len(offsets) - 1 - len(arrays["counts"])
     new = {"counts": np.ones(n, np.int64), "weights": np.ones(n)}
     new["atoms"] = start[offsets[-1 - n] :]
     return {name: np.concatenate([arrays[name], new[name]]) for name in arrays}
 
 
-def draw_back(
-    arrays: dict[str, Any], start: np.ndarray, offsets: np.ndarray, ratio: float
-) -> dict[str, Any]:
+def draw_back(arrays: dict[str, Any], problem: Any, ratio: float) -> dict[str, Any]:
     """Return start + ratio (x - start) of what `pack` gave."""
+    offsets = problem.offsets[: len(arrays["counts"]) + 1]
+    start = problem.start[: offsets[-1]]
     counts, weights = arrays["counts"].copy(), arrays["weights"] * ratio
     sizes = np.diff(offsets)
     block = np.repeat(np.arange(len(counts)), counts)
@@ -142,21 +141,22 @@ def refuse(arrays: dict[str, np.ndarray], offsets: np.ndarray) -> None:
         raise ValueError("the weights of a block are no convex combination")
 
 
-def outline(start: np.ndarray, offsets: np.ndarray) -> Atoms:
+def outline(problem: Any) -> Atoms:
     """Return a store without atoms, for a worker that needs only their lengths."""
-    place = _make_places(len(offsets) - 1)
-    place.length = np.diff(offsets)
+    place = _make_places(problem.n_blocks)
+    place.length = np.diff(problem.offsets)
     top = np.zeros(1, TOP).view(np.recarray)
-    return Atoms(place, np.zeros(0), start[:0].copy(), top)
+    return Atoms(place, np.zeros(0), problem.start[:0].copy(), top)
 
 
-def grow(blocks: Atoms, batch_size: int) -> Atoms:
+def grow(blocks: Atoms, batch_size: int, more: Any = 1) -> Atoms:
     """Copy into a pool without holes, with space for many more atoms.
 
-    Unused space costs no memory: the system maps a page at its first write.
+    A list has room for `more`. Unused space costs no memory: the system maps a page at
+    its first write.
     """
     place = blocks.place.copy()
-    place.room = np.maximum(place.count + 1, FIRST_ROOM)
+    place.room = np.maximum(place.count + more, FIRST_ROOM)
     _lay_out(place)
     top = _top(place)
     entries, slots, length, room = (int(number) for number in top[0])
@@ -198,6 +198,38 @@ def _relocate(old, weights, atoms, place, new_weights, new_atoms):
             new_weights[place[i].slot + b] = weights[old[i].slot + b]
         for j in range(old[i].count * old[i].length):
             new_atoms[place[i].begin + j] = atoms[old[i].begin + j]
+
+
+@glue
+def lists_fit(blocks, batch_size):
+    """Return whether `batch_size` lists can double and still fit the pool."""
+    top = blocks.top[0]
+    slots = 2 * batch_size * top.longest_list
+    return (
+        top.slots + slots <= blocks.weights.size
+        and top.entries + slots * top.longest_atom + SPARE <= blocks.atoms.size
+    )
+
+
+@jit
+def double(blocks, i, count):
+    """Move the list of block i to twice the room at the end of the pool."""
+    place, weights, atoms, top = (
+        blocks.place,
+        blocks.weights,
+        blocks.atoms,
+        blocks.top[0],
+    )
+    size, slot, begin = place[i].length, place[i].slot, place[i].begin
+    for b in range(count):
+        weights[top.slots + b] = weights[slot + b]
+    for j in range(count * size):
+        atoms[top.entries + j] = atoms[begin + j]
+    room = 2 * place[i].room
+    place[i].begin, place[i].slot, place[i].room = top.entries, top.slots, room
+    top.entries += room * size
+    top.slots += room
+    top.longest_list = max(top.longest_list, room)
 
 
 def for_worker(blocks: Atoms) -> Atoms:

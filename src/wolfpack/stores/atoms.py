@@ -6,22 +6,27 @@ step moved towards. The draft of a worker has new weights for the atoms of the b
 that it holds; blending puts both together.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
+from wolfpack.kernels.borrow import cut
 from wolfpack.kernels.compile import glue, jit
 from wolfpack.kernels.slots import add, contains, score
-from wolfpack.update.pool import (
-    SPARE,
+from wolfpack.stores.pool import (
     Atoms,
     Draft,
     append,
     create,
+    double,
     draw_back,
     for_worker,
     grow,
+    lists_fit,
     make_draft,
     outline,
     pack,
+    read,
     refuse,
     unpack,
 )
@@ -37,22 +42,44 @@ __all__ = [
     "make_draft",
     "outline",
     "pack",
+    "read",
     "refuse",
     "unpack",
 ]
 
 NEGLIGIBLE = 1e-10
+ARRAYS = ("counts", "weights", "atoms")  # of a file
+Blocks = Atoms
+LOOPS = ()
+
+
+class Move(NamedTuple):
+    """s - x_(i): towards one atom, away from all that are stored, by their weights."""
+
+    atom: np.ndarray  # s
+    weights: np.ndarray
+    atoms: np.ndarray  # one after the other, each as long as s
+
+
+@glue
+def towards(data, blocks, i, atom):
+    """Return the move s - x_(i)."""
+    return last_move(blocks, i, atom)
+
+
+@glue
+def last_move(blocks, i, atom):
+    """Return what `towards` returned last, as long as x_(i) stays."""
+    slot, count = blocks.place[i].slot, blocks.place[i].count
+    begin = blocks.place[i].begin
+    size = count * blocks.place[i].length
+    return Move(atom, cut(blocks.weights, slot, count), cut(blocks.atoms, begin, size))
 
 
 @glue
 def has_room(blocks, batch_size):
     """Return whether `batch_size` lists can double and still fit the pool."""
-    top = blocks.top[0]
-    slots = 2 * batch_size * top.longest_list
-    return (
-        top.slots + slots <= blocks.weights.size
-        and top.entries + slots * top.longest_atom + SPARE <= blocks.atoms.size
-    )
+    return lists_fit(blocks, batch_size)
 
 
 @glue
@@ -62,7 +89,13 @@ def is_full(blocks, i):
 
 
 @glue
-def get_atom(blocks, i, b):
+def count_points(blocks, i):
+    """Return how many atoms block i has."""
+    return blocks.place[i].count
+
+
+@glue
+def get_point(blocks, i, b):
     """Return atom b of block i as a view."""
     size = blocks.place[i].length
     begin = blocks.place[i].begin + b * size
@@ -81,34 +114,33 @@ def read_point(blocks, i, atom):
 
 
 @jit
-def default_prepare(data, shared, blocks, i, atom, work):
-    """Return the block gap <x_(i) - s, grad_i f>."""
-    gap = -score(data, shared, i, atom)
-    slot = blocks.place[i].slot
-    for b in range(blocks.place[i].count):
-        gap += blocks.weights[slot + b] * score(data, shared, i, get_atom(blocks, i, b))
-    return gap
+def default_rate(data, shared, i, move, work, is_fresh):
+    """Return <s - x_(i), grad_i f>."""
+    rate, size = score(data, shared, i, move.atom), move.atom.size
+    for b in range(move.weights.size):
+        atom = move.atoms[b * size : (b + 1) * size]
+        rate -= move.weights[b] * score(data, shared, i, atom)
+    return rate
 
 
 @jit
-def default_spread(data, blocks, i, atom, scale, out, work):
+def default_spread(data, i, move, scale, out, work):
     """Add scale A_i (s - x_(i)) to `out`; return scale <c_i, s - x_(i)>."""
-    linear = add(data, i, atom, scale, out)
-    slot = blocks.place[i].slot
-    for b in range(blocks.place[i].count):
-        weight = blocks.weights[slot + b]
-        linear += add(data, i, get_atom(blocks, i, b), -scale * weight, out)
+    linear, size = add(data, i, move.atom, scale, out), move.atom.size
+    for b in range(move.weights.size):
+        atom = move.atoms[b * size : (b + 1) * size]
+        linear += add(data, i, atom, -scale * move.weights[b], out)
     return linear
 
 
 @jit
-def expand(data, blocks, i, out):
+def expand(data, blocks, i, out, work):
     """Add A_i x_(i) to `out`; return <c_i, x_(i)>."""
     linear = 0.0
     slot = blocks.place[i].slot
     for b in range(blocks.place[i].count):
         weight = blocks.weights[slot + b]
-        linear += add(data, i, get_atom(blocks, i, b), weight, out)
+        linear += add(data, i, get_point(blocks, i, b), weight, out)
     return linear
 
 
@@ -116,13 +148,13 @@ def expand(data, blocks, i, out):
 def is_inside(data, blocks, i):
     """Return whether every atom of block i is a point of M_i."""
     for b in range(blocks.place[i].count):
-        if not contains(data, i, get_atom(blocks, i, b)):
+        if not contains(data, i, get_point(blocks, i, b)):
             return False
     return True
 
 
 @jit
-def move(blocks, i, atom, gamma):
+def shift(data, blocks, i, atom, gamma):
     """x_(i) <- (1 - gamma) x_(i) + gamma s: scale the weights, add or raise s."""
     if gamma <= 0.0:
         return
@@ -156,7 +188,7 @@ def move(blocks, i, atom, gamma):
         b += 1
     if found < 0:
         if count == place[i].room:
-            _double(blocks, i, count)
+            double(blocks, i, count)
             slot = place[i].slot
             begin = place[i].begin
         found = count
@@ -184,7 +216,7 @@ def is_draft_full(blocks, draft, k, i):
 
 
 @jit
-def move_draft(blocks, draft, k, i, atom, gamma):
+def shift_draft(data, blocks, draft, k, i, atom, gamma):
     """x'_(i) <- (1 - gamma) x'_(i) + gamma s; a new atom stands behind those of x."""
     place, weights, atoms = blocks.place, draft.weights, blocks.atoms
     size, slot, begin = place[i].length, draft.slots[k], place[i].begin
@@ -200,7 +232,7 @@ def move_draft(blocks, draft, k, i, atom, gamma):
         weights[slot + b] *= 1.0 - gamma
     if found < 0:
         if count == place[i].room:
-            _double(blocks, i, count)
+            double(blocks, i, count)
             begin = place[i].begin
         found = count
         draft.slots[k + 1] += 1
@@ -256,24 +288,3 @@ def _drop_negligible(blocks, i, count, heaviest):
             b += 1
     weights[slot + heaviest] = 1.0 - others
     place[i].count = count
-
-
-@jit
-def _double(blocks, i, count):
-    """Move the list of block i to twice the room at the end of the pool."""
-    place, weights, atoms, top = (
-        blocks.place,
-        blocks.weights,
-        blocks.atoms,
-        blocks.top[0],
-    )
-    size, slot, begin = place[i].length, place[i].slot, place[i].begin
-    for b in range(count):
-        weights[top.slots + b] = weights[slot + b]
-    for j in range(count * size):
-        atoms[top.entries + j] = atoms[begin + j]
-    room = 2 * place[i].room
-    place[i].begin, place[i].slot, place[i].room = top.entries, top.slots, room
-    top.entries += room * size
-    top.slots += room
-    top.longest_list = max(top.longest_list, room)

@@ -19,14 +19,23 @@ class Vectors(NamedTuple):
     difference: np.ndarray
 
 
-def create(start: np.ndarray, offsets: None, batch_size: int) -> Vectors:
-    """Make the store that holds the points `start`, one row a block."""
-    return Vectors(start.copy(), np.zeros(start.shape[1:], start.dtype))
+ARRAYS = ("points",)  # of a file
+Blocks = Vectors
+LOOPS = ()
 
 
-def outline(start: np.ndarray, offsets: None) -> Vectors:
+def create(problem: Any, batch_size: int) -> Vectors:
+    """Make the store that holds the start of a problem."""
+    return _make(problem.start.copy())
+
+
+def _make(points: np.ndarray) -> Vectors:
+    return Vectors(points, np.zeros(points.shape[1:], points.dtype))
+
+
+def outline(problem: Any) -> Vectors:
     """Return a store without points, for a worker that needs only their length."""
-    return create(start[:0], None, 1)
+    return _make(problem.start[:0].copy())
 
 
 def grow(blocks: Vectors, batch_size: int) -> Vectors:
@@ -39,21 +48,25 @@ def pack(blocks: Vectors) -> dict[str, Any]:
     return {"points": blocks.points}
 
 
-def unpack(arrays: dict[str, np.ndarray], offsets: None, batch_size: int) -> Vectors:
-    """Make the store from what `pack` gave."""
-    return create(np.ascontiguousarray(arrays["points"]), None, batch_size)
+def unpack(arrays: dict[str, np.ndarray], problem: Any, batch_size: int) -> Vectors:
+    """Make the store of a problem from what `pack` gave."""
+    return _make(arrays["points"].copy())
 
 
-def append(arrays: dict[str, Any], start: np.ndarray, offsets: None) -> dict[str, Any]:
-    """Add the further blocks of `start`, each at its start."""
+def read(arrays: dict[str, np.ndarray], offsets: None) -> Vectors:
+    """Make a store from what `pack` gave, before its problem is known."""
+    return _make(arrays["points"])
+
+
+def append(arrays: dict[str, Any], problem: Any) -> dict[str, Any]:
+    """Add the further blocks of a problem, each at its start."""
     points = arrays["points"]
-    return {"points": np.concatenate([points, start[len(points) :]])}
+    return {"points": np.concatenate([points, problem.start[len(points) :]])}
 
 
-def draw_back(
-    arrays: dict[str, Any], start: np.ndarray, offsets: None, ratio: float
-) -> dict[str, Any]:
+def draw_back(arrays: dict[str, Any], problem: Any, ratio: float) -> dict[str, Any]:
     """Return start + ratio (x - start)."""
+    start = problem.start[: len(arrays["points"])]
     return {"points": start + ratio * (arrays["points"] - start)}
 
 
@@ -71,7 +84,7 @@ def for_worker(blocks: Vectors) -> Vectors:
 
 def make_draft(blocks: Vectors, size: int) -> Vectors:
     """Return memory for the new points of up to `size` blocks that a worker holds."""
-    return create(blocks.points[:size], None, 1)
+    return _make(blocks.points[:size].copy())
 
 
 @glue
@@ -84,6 +97,18 @@ def is_full(blocks, i):
 def has_room(blocks, batch_size):
     """Return whether an update of `batch_size` blocks fits: always."""
     return True
+
+
+@glue
+def count_points(blocks, i):
+    """Return how many points are kept for block i."""
+    return 1
+
+
+@glue
+def get_point(blocks, i, b):
+    """Return x_(i) as a view."""
+    return blocks.points[i]
 
 
 @glue
@@ -100,22 +125,34 @@ def read_point(blocks, i, atom):
 
 
 @jit
-def default_prepare(data, shared, blocks, i, atom, work):
-    """Keep s - x_(i); return the block gap <x_(i) - s, grad_i f>."""
+def towards(data, blocks, i, atom):
+    """Return the move s - x_(i), a vector."""
     difference = blocks.difference
     for j in range(difference.size):
         difference[j] = atom[j] - blocks.points[i, j]
-    return -score(data, shared, i, difference)
+    return difference
+
+
+@glue
+def last_move(blocks, i, atom):
+    """Return what `towards` returned last."""
+    return blocks.difference
 
 
 @jit
-def default_spread(data, blocks, i, atom, scale, out, work):
+def default_rate(data, shared, i, move, work, is_fresh):
+    """Return <s - x_(i), grad_i f>."""
+    return score(data, shared, i, move)
+
+
+@jit
+def default_spread(data, i, move, scale, out, work):
     """Add scale A_i (s - x_(i)) to `out`; return scale <c_i, s - x_(i)>."""
-    return add(data, i, blocks.difference, scale, out)
+    return add(data, i, move, scale, out)
 
 
 @jit
-def move(blocks, i, atom, gamma):
+def shift(data, blocks, i, atom, gamma):
     """x_(i) <- (1 - gamma) x_(i) + gamma s."""
     for j in range(atom.size):
         old = blocks.points[i, j]
@@ -136,9 +173,9 @@ def is_draft_full(blocks, draft, k, i):
 
 
 @jit
-def move_draft(blocks, draft, k, i, atom, gamma):
+def shift_draft(data, blocks, draft, k, i, atom, gamma):
     """x'_(i) <- (1 - gamma) x'_(i) + gamma s."""
-    move(draft, k, atom, gamma)
+    shift(data, draft, k, atom, gamma)
 
 
 @jit
@@ -150,7 +187,7 @@ def blend(blocks, draft, k, i, theta):
 
 
 @jit
-def expand(data, blocks, i, out):
+def expand(data, blocks, i, out, work):
     """Add A_i x_(i) to `out`; return <c_i, x_(i)>."""
     return add(data, i, blocks.points[i], 1.0, out)
 
