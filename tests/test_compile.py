@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import types
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from limits import HANG_SECONDS
 from llvmlite import binding as llvm
+from numba.core.registry import CPUDispatcher
 
 import wolfpack
 from wolfpack.engines import serial
@@ -21,8 +23,9 @@ from wolfpack.engines.late import backlog, simulation
 from wolfpack.engines.shared_memory import local, merge, ring, rounds, rows
 from wolfpack.kernels import link, sources
 from wolfpack.kernels import specialise as _compile
-from wolfpack.kernels.compile import Inner, jit
+from wolfpack.kernels.compile import Inner, entry, jit
 from wolfpack.kernels.snapshot import Snapshot
+from wolfpack.run import interrupt
 from wolfpack.stores import atoms, vectors
 from wolfpack.update import steps
 
@@ -394,3 +397,24 @@ def test_a_counter_that_begins_with_a_constant_compiles_once():
 
     assert count(3) == 3
     assert [str(kind) for (kind,) in successor.overloads] == ["int64"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_signal_cuts_a_compilation_short(monkeypatch, number):
+    # Numba would be left half set up, and a later compilation crash the process.
+    ended = []
+
+    def compiles(self, sig):
+        for _ in range(2):  # the second one does not cut it short, either
+            signal.raise_signal(number)
+        ended.append(sig)
+
+    monkeypatch.setattr(CPUDispatcher, "compile", compiles)
+    function = entry(lambda x: x)
+    with interrupt.terminable(), pytest.raises(KeyboardInterrupt):
+        function.compile((numba.float64,))
+    assert len(ended) == 1
+    with interrupt.Interrupt() as flag, pytest.raises(KeyboardInterrupt):
+        function.compile((numba.float64,))  # the run counts two of them, as ever
+    assert flag.signal == number
+    assert len(ended) == 2

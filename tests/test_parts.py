@@ -312,7 +312,24 @@ def test_an_edited_file_is_refused(tmp_path, make, changes, message):
         solve(problem, start=State.load(path), max_epochs=1)
 
 
-# What a user is told.
+# What a user reads, and is told.
+
+
+def test_x_can_be_read():
+    kept, atoms = chains()[0], chains(keeps="atoms")[0]
+    one, other = (solve(p, max_epochs=5, tol=0, rng=0) for p in (kept, atoms))
+    part, weight = one.parts(-1)
+    assert part.size == weight.size > 0
+    assert weight.sum() == pytest.approx(np.diff(kept.offsets)[-1])  # one a position
+    weights, labellings = other.atoms(7)
+    assert labellings.shape == (len(weights), np.diff(atoms.offsets)[7])
+    assert weights.sum() == pytest.approx(1)
+    with pytest.raises(ValueError, match="x is kept as parts, which have no atoms"):
+        one.atoms(0)
+    signal = wolfpack.group_fused_lasso(np.arange(6.0), 0.1)
+    weights, points = solve(signal, max_epochs=5).atoms(2)
+    assert points.shape == (1, 1)
+    assert weights.tolist() == [1.0]
 
 
 def test_what_is_missing_is_named():

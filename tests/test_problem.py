@@ -230,7 +230,7 @@ WRONG = {
     "quartic": (QUARTIC, "g is not quadratic.*quadratic=False"),
     "half a step": (
         {"prepare": lambda *args: 0.0},
-        r"cannot be called|belong together",
+        r"cannot be called|is for spread",
     ),
     "strided": ({"shared": np.zeros((3, 2))[:, 0]}, "shared must be C-contiguous"),
     "list": (

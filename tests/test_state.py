@@ -6,6 +6,7 @@ from helpers import random_chains
 
 import wolfpack
 from wolfpack import State, StateError
+from wolfpack.stores import STORES
 
 rng = np.random.default_rng(0)
 Y = rng.normal(size=(24, 2)).cumsum(axis=0)
@@ -19,13 +20,10 @@ every_problem = pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
 
 def bits(state):
     """Everything that the next update depends on."""
-    packed = PACK[state.offsets is None](state.blocks)
+    packed = STORES[state.keeps].pack(state.blocks)
     arrays = [*packed.values(), state.shared, state.average, state.progress]
     arrays += [*state.sampler]
     return [array.tobytes() for array in arrays] + [str(state.rng.bit_generator.state)]
-
-
-PACK = {True: wolfpack.problem.vectors.pack, False: wolfpack.problem.atoms.pack}
 
 
 def through_a_file(state, folder):

@@ -11,7 +11,7 @@ from wolfpack import Serial, State, Sync, solve
 from wolfpack.engines.shared_memory.choice import APART
 from wolfpack.engines.shared_memory.seats import AWAY
 from wolfpack.engines.sync import SyncSession
-from wolfpack.problem import atoms, vectors
+from wolfpack.stores import STORES
 from wolfpack.update.plan import Exit
 
 LASSO = wolfpack.group_fused_lasso(wolfpack.make_piecewise(n=60, d=3, rng=0)[0], 0.5)
@@ -29,7 +29,7 @@ def healthy(problem):
 
 def bits(state):
     """Everything that the next update depends on."""
-    store = vectors if state.offsets is None else atoms
+    store = STORES[state.keeps]
     arrays = [*store.pack(state.blocks).values(), state.shared, state.average]
     progress = state.progress
     numbers = [progress[name] for name in progress.dtype.names if name != "at"]

@@ -216,8 +216,7 @@ class Problem:
 
     def __reduce__(self) -> Any:
         """Return how another process makes the problem."""
-        recipe = getattr(self, "_recipe", None)
-        return recipe or super().__reduce__()
+        return getattr(self, "_recipe", None) or super().__reduce__()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without the loops, which belong to this process."""
@@ -237,10 +236,8 @@ class Problem:
 
     def scratch_atom(self, i: int) -> np.ndarray:
         """Return zeros as long as an atom of block i, with the room of the largest."""
-        size = self.atom_size
-        if self.offsets is not None:
-            size = int(self.offsets[i + 1] - self.offsets[i])
-        return np.zeros(self.atom_size, self.start.dtype)[:size]
+        room = np.zeros(self.atom_size, self.start.dtype)
+        return room if self.offsets is None else room[: np.ptp(self.offsets[i : i + 2])]
 
     @property
     def store_name(self) -> str:
@@ -282,7 +279,8 @@ class Problem:
         ProblemError
             With one sentence that says what is wrong and what is needed.
         """
-        from wolfpack.checks.problem import check, check_store, source_hash
+        from wolfpack.checks.parts import check_store
+        from wolfpack.checks.problem import check, source_hash
 
         check_store(self)
         loops = self.kernels()

@@ -214,6 +214,19 @@ class Result:
         """Whether the gap fell to tol."""
         return self.status is Status.CONVERGED
 
+    @property
+    def shared(self) -> np.ndarray:
+        """The v at the end; in an accelerated run between v0 + A x and its anchor."""
+        return self.state.shared
+
+    def atoms(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weights of x_(i), and its atoms as rows; a vector is one atom."""
+        return self.state.read("atoms", i)
+
+    def parts(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the parts of x_(i), and their weights."""
+        return self.state.read("parts", i)
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the status as a word and the trace as one array.
 

@@ -81,6 +81,19 @@ class State:
         """How x is kept: the name of a store, as in `Problem`."""
         return name_of(self.blocks)
 
+    def read(self, what: str, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weights and the atoms of x_(i), or its parts and their weights."""
+        read = getattr(STORES[self.keeps], f"read_{what}", None)
+        if read is None:
+            raise ValueError(f"x is kept as {self.keeps}, which have no {what}.")
+        return read(self.blocks, range(self.n_blocks)[i])
+
+    @property
+    def n_blocks(self) -> int:
+        """The number of blocks."""
+        offsets = self.offsets
+        return len(self.blocks.points if offsets is None else offsets[1:])
+
     @property
     def n_updates(self) -> int:
         """Updates so far, k in the paper."""

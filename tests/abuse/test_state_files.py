@@ -287,7 +287,7 @@ def test_a_weight_of_zero_is_no_damage(tmp_path):
     state = with_atom(problem, 0)
     for gamma in (0.3, 1e-17):  # the second leaves a weight of 0
         atom = np.array([int(gamma * 10) + 1])
-        atoms.move.py_func(state.blocks, 2, atom, gamma)
+        atoms.shift.py_func((), state.blocks, 2, atom, gamma)
     assert atoms.pack(state.blocks)["weights"].min() <= 0
     State.load(state.save(tmp_path / "state"))
 

@@ -19,7 +19,7 @@ from wolfpack.checks.block import BlockCheck, outside, sentence
 from wolfpack.checks.fused import FusedCheck
 from wolfpack.checks.inputs import is_number
 from wolfpack.checks.minimum import MinimumCheck
-from wolfpack.checks.parts import PartsCheck, check_store
+from wolfpack.checks.parts import PartsCheck
 from wolfpack.checks.ridge import check_ridge
 from wolfpack.checks.trial import Fault, visit, with_bounds
 from wolfpack.kernels import slots as _slots

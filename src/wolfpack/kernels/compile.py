@@ -9,12 +9,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numba.extending
 from numba.core import config
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 from numba.core.types import unliteral
+
+from wolfpack.run.interrupt import late_signals
 
 # Only fused multiply-add is allowed: `nnan` would delete the loops' tests for NaN, and
 # `reassoc` would let each compilation sum in another order.
@@ -30,7 +31,20 @@ _OPTIONS = {
 _INNER = {**_OPTIONS, "no_cpython_wrapper": True}
 
 
-class Inner(CPUDispatcher):
+class Whole(CPUDispatcher):
+    """A function whose compilation no signal cuts short.
+
+    An error in the midst of it would leave Numba half set up: later compilations fail,
+    and some crash the process.
+    """
+
+    def compile(self, sig: Any) -> Any:
+        """Compile, or load what was compiled, for a signature."""
+        with late_signals():
+            return super().compile(sig)
+
+
+class Inner(Whole):
     """A function that compiled code calls, without wrappers for other callers.
 
     Compiling the wrappers took a third of the time. Numba crashes where Python calls a
@@ -51,7 +65,7 @@ class Inner(CPUDispatcher):
 
     @functools.cached_property
     def _twin(self) -> Any:
-        return numba.njit(**_OPTIONS)(self.py_func)
+        return Whole(self.py_func, targetoptions={"nopython": True, **_OPTIONS})
 
 
 def jit(function: Callable) -> Any:
@@ -79,7 +93,7 @@ def entry(function: Callable) -> Any:
     The machine code includes the `jit` functions that it calls. Nothing is kept beside
     the sources, which may lie in a folder that only an administrator can write to.
     """
-    dispatcher: Any = numba.njit(**_OPTIONS)(function)
+    dispatcher: Any = Whole(function, targetoptions={"nopython": True, **_OPTIONS})
     dispatcher.is_entry = True
     return dispatcher
 

@@ -63,7 +63,7 @@ MANY_GRAM = 2**20  # from here on they are kept in fewer bytes where that is exa
 # If v has more rows than this, a step lists the rows that it touches (`touched`).
 MAX_DENSE_ROWS = 4096
 # Sequences that are this long on average, position by position, are kept as parts.
-LONG = 48
+LONG = 40
 PARTS = ("parts_of", "add_parts", "score_parts", "contains_parts")
 
 

@@ -135,6 +135,7 @@ def _with_vectors(problem: Problem) -> Problem:
         problem,
         start=start,
         offsets=None,
+        keeps="vectors",
         oracle=kernels.oracle,
         score=kernels.score,
         add=kernels.add,

@@ -110,6 +110,24 @@ class AllOrNothing(Raised, Held):
 
 
 @contextlib.contextmanager
+def late_signals() -> Iterator[None]:
+    """Let signals wait until the code inside is done; then they come as they would."""
+    came: list[int] = []
+
+    def note(number: int, _: Any) -> None:
+        came.append(number)
+
+    before = {one: signal.signal(one, note) for one in STOPS if _may(one)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
+
+
+@contextlib.contextmanager
 def terminable() -> Iterator[None]:
     """Let SIGTERM raise `Terminated` inside, so that what was begun is cleaned up."""
     number = signal.SIGTERM

@@ -179,13 +179,15 @@ class Passes:
         `block` is tried first, then all of them: blocks that move together share a line
         search, which cannot tell them apart.
         """
-        exact = self.precise(state.shared)
-        for first, last in ((block, block + 1), (0, self.problem.n_blocks)):
+        n, exact = self.problem.n_blocks, self.precise(state.shared)
+        gaps = np.zeros(n)
+        for first, last in ((block, block + 1), (0, n)):
             try:
-                args = (state, state.shared, exact, first, last, self.no_gaps)
-                self.oracle_values(*args)
+                self.oracle_values(state, state.shared, exact, first, last, gaps)
             except OracleError as error:
                 return error.block
+            if np.isnan(gaps).any():  # an atom is, though its minimum is not
+                return int(np.isnan(gaps).argmax())
         return block
 
     def guard(self, state: State, t: int, kernel: Callable, *args: Any) -> Any:

@@ -27,6 +27,7 @@ from wolfpack.stores.pool import (
     outline,
     pack,
     read,
+    read_atoms,
     refuse,
     unpack,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "outline",
     "pack",
     "read",
+    "read_atoms",
     "refuse",
     "unpack",
 ]

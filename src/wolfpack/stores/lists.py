@@ -167,6 +167,13 @@ def refuse(arrays: dict[str, np.ndarray], offsets: np.ndarray) -> None:
         raise ValueError("the weight of a part lies outside [0, 1]")
 
 
+def read_parts(blocks: Parts, i: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the parts of x_(i), and their weights."""
+    slot, count = blocks.lists.place[i][["slot", "count"]]
+    here = slice(slot, slot + count)
+    return blocks.lists.atoms[here].copy(), blocks.lists.weights[here].copy()
+
+
 def make_draft(blocks: Parts, size: int) -> Draft:
     """Return memory for new lists of up to `size` blocks that a worker holds."""
     lists = blocks.lists

@@ -44,6 +44,7 @@ from wolfpack.stores.lists import (
     outline,
     pack,
     read,
+    read_parts,
     refuse,
     unpack,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "outline",
     "pack",
     "read",
+    "read_parts",
     "refuse",
     "unpack",
 ]

@@ -232,6 +232,13 @@ def double(blocks, i, count):
     top.longest_list = max(top.longest_list, room)
 
 
+def read_atoms(blocks: Atoms, i: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weights of x_(i), and its atoms, one a row."""
+    slot, begin, length, count = blocks.place[i][["slot", "begin", "length", "count"]]
+    atoms = blocks.atoms[begin : begin + count * length].reshape(count, length)
+    return blocks.weights[slot : slot + count].copy(), atoms.copy()
+
+
 def for_worker(blocks: Atoms) -> Atoms:
     """Return the store in a form that one of several threads may use."""
     return blocks

@@ -77,6 +77,11 @@ def refuse(arrays: dict[str, np.ndarray], offsets: None) -> None:
         raise ValueError("its points are no table of numbers, one row a block")
 
 
+def read_atoms(blocks: Vectors, i: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weight of x_(i), 1, and x_(i) as a row."""
+    return np.ones(1), blocks.points[i : i + 1].copy()
+
+
 def for_worker(blocks: Vectors) -> Vectors:
     """Return the store with scratch of its own, for one of several threads."""
     return blocks._replace(difference=np.zeros_like(blocks.difference))
