@@ -12,17 +12,15 @@ v = w.
 """
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from wolfpack.checks.inputs import regularisation, shares
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.specialise import library, specialise
+from wolfpack.kernels.specialise import Loops, library, specialise
 from wolfpack.problem import Problem
 from wolfpack.problems import _chain_kernels, _chain_step, _features, _viterbi
-from wolfpack.problems._sequences import is_sparse, pack_features, pack_labels
 from wolfpack.problems.chain_data import (
     Chains,
     ChainWeights,
@@ -35,6 +33,7 @@ from wolfpack.problems.chain_data import (
     unpack_weights,
 )
 from wolfpack.problems.max_marginals import to_matrix
+from wolfpack.problems.sequences import is_sparse, pack_features, pack_labels
 from wolfpack.theory.constants import Constants, multiclass_constants
 
 __all__ = [
@@ -154,14 +153,8 @@ def make_problem(data: Chains, n_rows: int, n_features: int, scale: float) -> Pr
         start=data.labels,
         offsets=data.begin,
         atom_room=-(-int(n_tokens.max()) // 8) * 8,  # labels are read eight at a time
-        oracle=kernels.oracle,
-        score=kernels.score,
-        add=kernels.add,
-        slope=kernels.slope,
-        value=kernels.value,
-        contains=kernels.contains,
-        prepare=kernels.prepare,
-        spread=kernels.spread,
+        **kernels.named("oracle", "score", "add", "slope", "value"),
+        **kernels.named("contains", "prepare", "spread"),
         curvature=kernels.curvature if short else None,
         touched=kernels.touched if sparse else None,
         max_rows=int(per_block.max()) + data.n_labels,
@@ -210,7 +203,7 @@ def is_large(data: Chains) -> bool:
     return data.first_transition > MAX_DENSE_ROWS
 
 
-def kernels_for(data: Chains) -> SimpleNamespace:
+def kernels_for(data: Chains) -> Loops:
     """Return the functions of a problem, for its number of labels and its features.
 
     Threads write into a large v directly. An oracle that read the transitions there for
