@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from sklearn.pipeline import make_pipeline
 
 from wolfpack import ChainSSVM, SequenceVectorizer, chain_ssvm, solve
-from wolfpack.problems import _sequences, chain
+from wolfpack.problems import chain, sequences
 from wolfpack.scores import (
     chunk_f1,
     chunk_f1_scorer,
@@ -276,7 +276,7 @@ def test_dense_positions_share_their_columns(monkeypatch):
     X[2][1, 2] = X[3][0] = 0
     y = [rng.integers(0, 3, len(x)) for x in X]
     plain = chain_ssvm(X, y, 0.1, n_labels=3)
-    monkeypatch.setattr(_sequences, "SHARED_FROM", 1)
+    monkeypatch.setattr(sequences, "SHARED_FROM", 1)
     shared = chain_ssvm(X, y, 0.1, n_labels=3)
     own = plain.data.feature_begin[:-1]
     np.testing.assert_array_equal(plain.data.index_begin, own)
@@ -292,7 +292,7 @@ def test_dense_positions_share_their_columns(monkeypatch):
 
 def test_packing_takes_little_more_than_the_dense_input():
     X = [np.random.default_rng(i).normal(size=(100, 64)) for i in range(700)]
-    packed = _sequences.pack_features([x.astype(np.float32) for x in X])
+    packed = sequences.pack_features([x.astype(np.float32) for x in X])
     size = sum(x.size for x in X)
     assert packed.index_begin.size == 70_000
     assert packed.features.size < 200

@@ -45,11 +45,7 @@ def plot_trace(trace: "Sequence[TraceRow]", ax: "Axes | None" = None) -> "Axes":
         ax.plot(epochs[known], estimates[known], ":", color=ORANGE, label="estimate")
     if (gaps > 0).any():
         ax.set_yscale("log")
-    ax.set_xlabel("passes over the data")
-    ax.set_ylabel("duality gap")
-    ax.legend(frameon=False)
-    ax.grid(alpha=0.3)
-    return ax
+    return name_axes(ax, "passes over the data", "duality gap")
 
 
 def plot_traces(
@@ -93,11 +89,7 @@ def plot_traces(
         ax.plot(places, [row.gap for row in trace], marker="o", **style, label=name)
     if any(gap > 0 for gap in gaps):
         ax.set_yscale("log")
-    ax.set_xlabel(label)
-    ax.set_ylabel("duality gap")
-    ax.legend(frameon=False)
-    ax.grid(alpha=0.3)
-    return ax
+    return name_axes(ax, label, "duality gap")
 
 
 def plot_speedup(
@@ -126,11 +118,9 @@ def plot_speedup(
     ax.set_yscale("log", base=2)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(lambda number, _: f"{number:g}")
-    ax.set_xlabel("blocks an update, tau")
-    ax.set_ylabel("worth in single updates")
-    ax.legend(frameon=False, loc="upper left")  # no curve is above the ideal
-    ax.grid(alpha=0.3)
-    return ax
+    # In the upper left no curve is above the ideal.
+    where = "blocks an update, tau", "worth in single updates"
+    return name_axes(ax, *where, loc="upper left")
 
 
 def plot_signals(
@@ -211,6 +201,15 @@ def _draw_word(ax: "Axes", pixels, truth, predicted, shape: tuple[int, int]) -> 
     ax.set_ylim(1.8 * height, -0.5)
     ax.set_xlim(-0.5, max(strip.shape[1], 1) - 0.5)
     ax.axis("off")
+
+
+def name_axes(ax: "Axes", x: str, y: str, **legend: Any) -> "Axes":
+    """Name both axes, and draw a legend and a grid."""
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.legend(frameon=False, **legend)
+    ax.grid(alpha=0.3)
+    return ax
 
 
 def new_axes() -> "Axes":

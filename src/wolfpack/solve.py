@@ -181,18 +181,9 @@ def _check(problem: Problem) -> float:
 
 
 def _validate(
-    problem,
-    batch_size,
-    step,
-    sampling,
-    averaging,
-    accelerate,
-    tol,
-    max_epochs,
-    max_seconds,
-    check_every,
-    engine,
-) -> Options:
+    problem, batch_size, step, sampling, averaging, accelerate, tol, max_epochs,
+    max_seconds, check_every, engine,
+) -> Options:  # fmt: skip
     n = problem.n_blocks
     if batch_size is not None and not (_is_int(batch_size) and 1 <= batch_size <= n):
         raise ValueError(

@@ -214,6 +214,17 @@ class State:
         packed = store.draw_back(store.pack(self.blocks), problem, ratio)
         return replace(self, blocks=store.unpack(packed, problem, 1))
 
+    def rebuild(self, problem: Problem, kernels: Any, work: tuple) -> float:
+        """Compute v anew from x, without rounding drift; return the relative drift."""
+        exact = problem.shared.astype(np.float64)
+        args = problem.data, self.blocks, 0, problem.n_blocks, exact, work
+        kernels.rebuild(*args)
+        if self.outer is not None:
+            return self.outer.mix(exact, self.shared)
+        drift = np.linalg.norm(exact - self.shared)
+        self.shared[...] = exact
+        return float(drift / max(np.linalg.norm(exact), 1e-300))
+
     def forget_gaps(self) -> None:
         """Begin the running estimate of the gap anew."""
         self.progress.gap_sum = self.progress.gaps_seen = 0.0

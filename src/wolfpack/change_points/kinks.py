@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solveh_banded
 
-from wolfpack.change_points.path import FusedLassoPath, grid
+from wolfpack.change_points.path import FusedLassoPath, grid, read_columns
 from wolfpack.change_points.pruning import Pruned
 from wolfpack.checks.inputs import positive
 from wolfpack.engines.interior_point import Rows, make_rows
-from wolfpack.problems.fused_lasso import row_weights
 from wolfpack.problems.trend_filter import group_trend_filter, largest_alpha
 from wolfpack.update.pieces import fit_lines, gram_of_knots
 
@@ -97,13 +96,6 @@ def trend_filter_path(
         alphas=alphas, change_points=list(kinks), values=list(values),
         objectives=np.array(objectives), gaps=np.array(gaps), n_rows=len(Y),
     )  # fmt: skip
-
-
-def read_columns(Y: Any, weights: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return a signal as columns, and its weights as numbers."""
-    Y = np.asarray(Y, dtype=np.float64)
-    Y = Y[:, np.newaxis] if Y.ndim == 1 else Y
-    return Y, None if weights is None else row_weights(weights, len(Y))
 
 
 def _solve(Y, alpha, q, weights, tol) -> tuple[np.ndarray, np.ndarray, float, float]:

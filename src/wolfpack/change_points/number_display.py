@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wolfpack.plotting import BLUE, ORANGE, new_axes
+from wolfpack.plotting import BLUE, ORANGE, name_axes, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,10 +65,7 @@ class NumberDisplay:
         number, cost = self.numbers[self.chosen], self.costs[self.chosen]
         ax.plot([number], [cost], "o", color=ORANGE, markersize=9, label="chosen")
         ax.set_title(f"{number} change point{'' if number == 1 else 's'}")
-        ax.set_xlabel("number of change points")
-        ax.set_ylabel("sum of squares around the segments")
         if (self.costs > 1e-3 * self.costs[0]).all():
             ax.set_ylim(bottom=0)
-        ax.legend(frameon=False)
-        ax.grid(alpha=0.3)
+        name_axes(ax, "number of change points", "sum of squares around the segments")
         return self

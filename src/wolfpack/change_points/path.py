@@ -139,9 +139,7 @@ class _Walk:
     """The segments of one signal, on the way to smaller alphas."""
 
     def __init__(self, Y: Any, q: float, weights: Any, tol: float) -> None:
-        Y = np.asarray(Y, dtype=np.float64)
-        self.Y = Y = Y[:, np.newaxis] if Y.ndim == 1 else Y
-        self.weights = None if weights is None else row_weights(weights, len(Y))
+        Y, self.weights = read_columns(Y, weights)
         self.q, self.tol, self.mean = q, tol, np.average(Y, axis=0, weights=weights)
         self.problem: Problem = group_fused_lasso(Y, 1.0, q=q, weights=self.weights)
         if self.problem.minimiser is None:
@@ -178,6 +176,13 @@ class _Walk:
             sum(part.primal for part in self.parts),
             sum(part.gap for part in self.parts),
         )
+
+
+def read_columns(Y: Any, weights: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return a signal as columns, and its weights as numbers."""
+    Y = np.asarray(Y, dtype=np.float64)
+    Y = Y[:, np.newaxis] if Y.ndim == 1 else Y
+    return Y, None if weights is None else row_weights(weights, len(Y))
 
 
 def grid(alpha_max: float, n_alphas: Any, eps: Any) -> np.ndarray:

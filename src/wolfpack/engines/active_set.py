@@ -25,14 +25,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from wolfpack.engines.base import Session
-from wolfpack.engines.interior_point import AllBlocks
+from wolfpack.engines.interior_point import AllBlocks, PartsSession, cut_columns
 from wolfpack.kernels.specialise import library
 from wolfpack.problem import Problem
-from wolfpack.problems.fused_lasso import is_signal, penalty
+from wolfpack.problems.fused_lasso import is_signal
 from wolfpack.update import segments
 from wolfpack.update.interior import Interior, cost_of_step
-from wolfpack.update.plan import Exit
 
 # The problem of the segments is solved to a gap of SHARPER * FIRST times the scale,
 # then to SHARPER times that, and so on, and at last to INNER times the goal.
@@ -79,11 +77,8 @@ class ActiveSet(AllBlocks):
         return ActiveSetSession()
 
 
-class ActiveSetSession(Session):
-    """The segments of a signal; with q = 1, those of each column."""
-
-    def __init__(self) -> None:
-        self.parts: list[Segments] = []
+class ActiveSetSession(PartsSession):
+    """The segments of the parts."""
 
     def warm_up(self, run) -> None:
         """Compile the loops, which are the same for all signals, once per process."""
@@ -98,29 +93,6 @@ class ActiveSetSession(Session):
             self.parts[0].points = run.state.blocks.points
             self.parts[0].shared = run.state.shared
 
-    def advance(self, run, calls: int) -> Exit:
-        """Make a round for every n calls."""
-        state, problem = run.state, run.problem
-        goal = run.goal / len(self.parts)
-        for _ in range(max(1, calls // problem.n_blocks)):
-            for part in self.parts:
-                part.round(goal, run.pulse)
-                if part.shared is not state.shared:
-                    state.blocks.points[:, part.columns] = part.points
-                    state.shared[:, part.columns] = part.shared
-            state.progress.calls += problem.n_blocks
-            state.progress.updates += 1
-            if run.pulse():
-                break
-        return Exit.DONE
-
-    def witness(self) -> np.ndarray | None:
-        """Return the v that has one value a segment."""
-        if not self.parts or not self.parts[0].is_solved:
-            return None
-        first, *others = self.parts
-        return np.hstack([p.smooth for p in self.parts]) if others else first.smooth
-
 
 @functools.cache
 def _warm_up() -> None:
@@ -131,13 +103,11 @@ def _warm_up() -> None:
 
 def make_parts(problem: Problem) -> "list[Segments]":
     """Return the columns that jump together: all of them, or each alone (q = 1)."""
-    alpha, q = penalty(problem)
-    roots, width = problem.data.roots, problem.shared.shape[1]
-    heights, step = problem.shared * roots[:, np.newaxis], 1 if q == 1.0 else width
-    return [
-        Segments(heights, roots, alpha, q == 2.0, slice(first, first + step))
-        for first in range(0, width, step)
-    ]
+
+    def make(heights, roots, alpha, q, columns) -> Segments:
+        return Segments(heights, roots, alpha, q == 2.0, columns)
+
+    return cut_columns(problem, make)
 
 
 class Segments:

@@ -6,8 +6,10 @@ where no difference is large: it is the solution, too. A round moves all blocks 
 so it counts as one update, and as one pass. Mostly one is enough.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -49,9 +51,9 @@ class AllBlocks(Engine):
         """Return all blocks: a round moves each."""
         return n_blocks
 
+    @abstractmethod
     def takes(self, problem) -> bool:
         """Return whether the engine knows the problem."""
-        raise NotImplementedError
 
     def refuse(self, problem, options) -> None:
         """Refuse other problems than signals, and other steps than exact ones."""
@@ -109,11 +111,38 @@ class InteriorPoint(AllBlocks):
         return InteriorSession()
 
 
-class InteriorSession(Session):
-    """The rows of a signal; with q = 1, those of each column."""
+class PartsSession(Session):
+    """The parts of a signal: one of all columns or, with q = 1, one of each."""
 
     def __init__(self) -> None:
-        self.parts: list[Rows] = []
+        self.parts: list[Any] = []
+
+    def advance(self, run, calls: int) -> Exit:
+        """Make a round for every n calls."""
+        state, problem = run.state, run.problem
+        goal = run.goal / len(self.parts)
+        for _ in range(max(1, calls // problem.n_blocks)):
+            for part in self.parts:
+                part.round(goal, run.pulse)
+                if part.shared is not state.shared:
+                    state.blocks.points[:, part.columns] = part.points
+                    state.shared[:, part.columns] = part.shared
+            state.progress.calls += problem.n_blocks
+            state.progress.updates += 1
+            if run.pulse():
+                break
+        return Exit.DONE
+
+    def witness(self) -> np.ndarray | None:
+        """Return the v that is made of pieces."""
+        if not self.parts or not self.parts[0].is_solved:
+            return None
+        first, *others = self.parts
+        return np.hstack([p.smooth for p in self.parts]) if others else first.smooth
+
+
+class InteriorSession(PartsSession):
+    """All rows of the parts, by interior-point steps."""
 
     def warm_up(self, run) -> None:
         """Compile the loops, or load them."""
@@ -125,37 +154,29 @@ class InteriorSession(Session):
         """Begin with the signal as it is."""
         self.parts = make_rows(run.problem)
 
-    def advance(self, run, calls: int) -> Exit:
-        """Make a round for every n calls."""
-        state, problem = run.state, run.problem
-        for _ in range(max(1, calls // problem.n_blocks)):
-            for part in self.parts:
-                part.round(run.goal / len(self.parts), run.pulse)
-                state.blocks.points[:, part.columns] = part.points
-                state.shared[:, part.columns] = part.shared
-            state.progress.calls += problem.n_blocks
-            state.progress.updates += 1
-            if run.pulse():
-                break
-        return Exit.DONE
 
-    def witness(self) -> np.ndarray | None:
-        """Return the v that is made of pieces."""
-        if not self.parts or not self.parts[0].is_solved:
-            return None
-        return np.hstack([part.smooth for part in self.parts])
+def cut_columns(problem: Problem, make: Callable[..., Any]) -> list[Any]:
+    """Return a part of all columns or, with q = 1, of each alone.
+
+    `make` gets the rows of the signal, the roots, alpha, q and the columns.
+    """
+    alpha, q = penalty(problem)
+    roots, width = problem.data.roots, problem.shared.shape[1]
+    heights, step = problem.shared * roots[:, np.newaxis], 1 if q == 1.0 else width
+    return [
+        make(heights, roots, alpha, q, slice(first, first + step))
+        for first in range(0, width, step)
+    ]
 
 
 def make_rows(problem: Problem) -> "list[Rows]":
     """Return the columns that bend together: all of them, or each alone (q = 1)."""
-    alpha, q = penalty(problem)
-    roots, width = problem.data.roots, problem.shared.shape[1]
-    heights = problem.shared * roots[:, np.newaxis]
-    step, is_bent = 1 if q == 1.0 else width, is_bent_signal(problem)
-    return [
-        Rows(heights, roots, alpha, q, is_bent, slice(first, first + step))
-        for first in range(0, width, step)
-    ]
+    is_bent = is_bent_signal(problem)
+
+    def make(heights, roots, alpha, q, columns) -> Rows:
+        return Rows(heights, roots, alpha, q, is_bent, columns)
+
+    return cut_columns(problem, make)
 
 
 class Rows:

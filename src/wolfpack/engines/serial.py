@@ -67,19 +67,10 @@ class SerialSession(Session):
         state = run.state
         until = state.n_updates + calls // self.in_flight
         ended = run.kernels.run(
-            run.problem.data,
-            state.shared,
-            state.blocks,
-            state.average,
-            state.sampler,
-            state.rng,
-            state.progress,
-            self.batch,
-            self.direction,
-            run.work,
-            run.plan,
+            run.problem.data, state.shared, state.blocks, state.average, state.sampler,
+            state.rng, state.progress, self.batch, self.direction, run.work, run.plan,
             until,
-        )
+        )  # fmt: skip
         return Exit(ended)
 
     def forget_rows(self) -> None:
@@ -89,19 +80,9 @@ class SerialSession(Session):
 
 @entry
 def run(
-    data,
-    shared,
-    blocks,
-    average,
-    sampler,
-    rng,
-    progress,
-    batch,
-    direction,
-    work,
-    plan,
+    data, shared, blocks, average, sampler, rng, progress, batch, direction, work, plan,
     until,
-):
+):  # fmt: skip
     """Update until `progress.updates` is `until`; return why it ended.
 
     `direction` is that of `batch`, or None where one block moves at a time. Numba knows
@@ -128,15 +109,7 @@ def run(
                 return ended
             if direction is not None:  # e. and 1. gather {i, s_(i)}
                 linear, n_rows = lay_out(
-                    data,
-                    i,
-                    move,
-                    plan.reach,
-                    batch.direction,
-                    linear,
-                    n_rows,
-                    k,
-                    work,
+                    data, i, move, plan.reach, batch.direction, linear, n_rows, k, work
                 )
         # 2. gamma; 3. x and v, where every worker reads it (line 4)
         if direction is None:
@@ -145,18 +118,9 @@ def run(
             )
         else:
             gamma, _ = step_together(
-                data,
-                shared,
-                blocks,
-                average,
-                batch,
-                tau,
-                n_rows,
-                linear,
-                plan,
-                k,
+                data, shared, blocks, average, batch, tau, n_rows, linear, plan, k,
                 False,
-            )
+            )  # fmt: skip
         if not gamma >= 0.0:
             return Exit.NOT_A_NUMBER
         note_gaps(progress, sampler, batch, plan)

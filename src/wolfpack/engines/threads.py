@@ -255,18 +255,11 @@ class MergeSession(TeamSession):
 class RowsSession(TeamSession):
     """Workers that write into the common v."""
 
+    loop = "rows_worker"
+
     def __init__(self, problem, options, engine) -> None:
         super().__init__(problem, options, engine, min(engine.size, problem.n_blocks))
         self.memories = [rows.RowsMemory.create(problem) for _ in range(self.n_workers)]
         if engine.mode == "merge":  # Algorithm 3 draws from all blocks, without locks
             self.parts = RANGES
             self.lock_parts(len(problem.shared))
-
-    def run_worker(self, run, t: int, task) -> None:
-        """Run the loop of worker t."""
-        state = run.state
-        run.kernels.rows_worker(
-            run.problem.data, state.shared, self.store.for_worker(state.blocks),
-            self.team, self.memories[t], self.rngs[t], self.tallies[t], self.works[t],
-            self.plan, task,
-        )  # fmt: skip

@@ -35,6 +35,7 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
     averaging: bool
     accelerate: Any
     tol: float
+    max_iter: int
     max_seconds: float | None
     warm_start: bool
     n_jobs: int | None
@@ -45,7 +46,14 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
     _caution = ""  # what else an unfinished fit means
     _more = ""  # what else a warm start may change
     result_: Result
+    classes_: np.ndarray  # of those that know classes
     _ridge = 0.0  # of the problem that `fit` solved last
+
+    def _set(self, given: dict[str, Any]) -> None:
+        """Keep the arguments of `__init__`, out of its `locals()`, as they are."""
+        for name, value in given.items():
+            if name not in ("self", "__class__"):
+                setattr(self, name, value)
 
     def _solve(
         self,
@@ -150,6 +158,15 @@ class DualEstimator(CallbackSupportMixin, BaseEstimator):
         """Return where the last `fit` stopped, if `warm_start` asks to go on there."""
         last = getattr(self, "result_", None)
         return last.state if self._flag("warm_start") and last is not None else None
+
+    def _refuse_others(self, classes: np.ndarray, what: str) -> None:
+        """Raise where a warm start has other classes than the first fit."""
+        if self._last_state() is None or np.array_equal(classes, self.classes_):
+            return
+        raise ValueError(
+            f"warm_start needs the {what} of the first fit, {self.classes_}, "
+            f"but y has {classes}; set warm_start=False to start anew."
+        )
 
     def _start(self, problem: Problem) -> State | None:
         """Return the state that `fit` goes on from, which stays as it is."""

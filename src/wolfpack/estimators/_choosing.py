@@ -1,19 +1,17 @@
 """What a fitted model of change points says, and does with another signal."""
 
-import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from wolfpack.change_points.choice import Choice
 from wolfpack.change_points.elbow import NumberPath
 from wolfpack.change_points.evidence import joined_fit, straight_fit
 from wolfpack.change_points.given import Given, Incomplete
-from wolfpack.change_points.segmentation import StaircaseWarning, read_signal
-from wolfpack.change_points.selection import ElbowWarning
+from wolfpack.change_points.segmentation import read_signal
 from wolfpack.change_points.support import Support, explain_points
+from wolfpack.estimators._signal import SignalEstimator
 
 # What ruptures calls the parameters of `predict`, and what to write instead.
 HABITS = {
@@ -23,15 +21,11 @@ HABITS = {
 }
 
 
-class Choosing:
+class Choosing(SignalEstimator):
     """The attributes and methods that follow from a choice of change points."""
 
-    fit: Any
-    alpha_: float
     n_change_points: Any
     min_size: Any
-    change_points_: np.ndarray
-    signal_: np.ndarray
     _choice: Choice | None = None
     _rows: np.ndarray | None = None
 
@@ -39,12 +33,6 @@ class Choosing:
     def n_change_points_(self) -> int:
         """How many change points there are."""
         return len(self.change_points_)
-
-    @property
-    def labels_(self) -> np.ndarray:
-        """The segment of each row, from 0 on."""
-        rows = np.arange(len(self.signal_))
-        return np.searchsorted(self.change_points_, rows, side="right")
 
     @property
     def model_(self) -> str:
@@ -76,31 +64,19 @@ class Choosing:
         self._chosen("costs_")
         return self.change_points_path_.costs
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None):
-        """Return the segment of each row of X, from 0 on."""
-        return self.fit(X, sample_weight=sample_weight).labels_
-
     def predict(self, X: Any = None, **habits: Any) -> np.ndarray:
         """Return the segment of each row of X; see `transform`."""
         refuse_habits(habits)
         return self._fit_another(X, "labels_")
 
-    def _fit_another(self, X: Any, name: str) -> np.ndarray:
-        check_is_fitted(self)
-        X = read_signal(self, X)
-        if len(X) < 2:
-            return {"signal_": X, "labels_": np.zeros(len(X), np.intp)}[name]
-        other: Any = clone(self)
-        other.set_params(warm_start=False, callback=None)
+    def _learnt(self, n: int) -> dict[str, Any]:
+        learnt: dict[str, Any] = {"warm_start": False}
         if self._choice is None:
-            other.set_params(alpha=self.alpha_)
+            learnt["alpha"] = self.alpha_
         elif isinstance(self.n_change_points, int | np.integer):
-            most = len(X) // max(self.min_size, 1) - 1
-            other.set_params(n_change_points=min(self.n_change_points, max(most, 0)))
-        with warnings.catch_warnings():  # `fit` has said so
-            warnings.simplefilter("ignore", StaircaseWarning)
-            warnings.simplefilter("ignore", ElbowWarning)
-            return getattr(other.fit(X), name)
+            most = n // max(self.min_size, 1) - 1
+            learnt["n_change_points"] = min(self.n_change_points, max(most, 0))
+        return learnt
 
     def explain(self, X: Any, *, n_draws: int = 199, random_state: Any = 0) -> Support:
         """Say how sure each change point is; it simulates noise, and takes seconds.

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from wolfpack.checks.inputs import kinds_of, shares
 from wolfpack.kernels.notice import compiling
 from wolfpack.problems import chain
-from wolfpack.problems._sequences import join_sequences, pack_some
 from wolfpack.problems.max_marginals import max_marginals
 from wolfpack.problems.packed import Positions
+from wolfpack.problems.sequences import join_sequences, pack_some
 
 MOST_SCORE = 1e29  # padding labels score -1e30, and must never be the best
 

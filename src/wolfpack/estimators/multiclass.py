@@ -76,6 +76,8 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
     True
     """
 
+    alpha: float
+    fit_intercept: bool
     classes_: np.ndarray
     coef_: np.ndarray
     intercept_: np.ndarray
@@ -101,22 +103,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
         callback: Callable[[Event], bool | None] | None = None,
         verbose: int = 0,
     ) -> None:
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.batch_size = batch_size
-        self.step = step
-        self.sampling = sampling
-        self.averaging = averaging
-        self.accelerate = accelerate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.callback = callback
-        self.verbose = verbose
+        self._set(locals())
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MulticlassSVM":
@@ -145,12 +132,7 @@ class MulticlassSVM(ClassifierMixin, DualEstimator):
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
         classes, codes = encode(y)
-        goes_on = self._last_state() is not None
-        if goes_on and not np.array_equal(classes, self.classes_):
-            raise ValueError(
-                f"warm_start needs the classes of the first fit, {self.classes_}, "
-                f"but y has {classes}; set warm_start=False to start anew."
-            )
+        self._refuse_others(classes, "classes")
         problem = multiclass_svm(
             X,
             codes,

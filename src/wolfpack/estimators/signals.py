@@ -4,8 +4,6 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from wolfpack.change_points.given import Limits, read_given
 from wolfpack.change_points.path import find_alpha
@@ -26,7 +24,7 @@ from wolfpack.change_points.selection import (
 from wolfpack.checks.inputs import positive
 from wolfpack.engines.active_set import ActiveSet
 from wolfpack.engines.interior_point import InteriorPoint
-from wolfpack.estimators._base import UNFINISHED, DualEstimator
+from wolfpack.estimators._advice import UNFINISHED
 from wolfpack.estimators._callbacks import with_callbacks
 from wolfpack.estimators._choosing import Choosing
 from wolfpack.problem import Problem
@@ -37,7 +35,7 @@ NORMS = (1, 2, np.inf)  # that ActiveSet takes
 SHARE = 0.1  # of alpha_max is alpha where neither it nor a number of points is given
 
 
-class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, Choosing, DualEstimator):
+class GroupFusedLasso(Choosing):
     """Find change points, and the piecewise constant signal between them.
 
     Minimises 1/2 sum_t w_t |X_t - Y_t|^2 + alpha sum_t |X_(t+1) - X_t|_q: all columns
@@ -125,8 +123,11 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, Choosing, DualEsti
     True
     """
 
-    signal_: np.ndarray
-    n_features_in_: int
+    alpha: float | None
+    penalty: float | None
+    noise: Literal["auto", "iid", "ar"]
+    refit: bool | Literal["auto"]
+    q: float
     _caution = " The change points so far mean nothing."
 
     def __init__(
@@ -154,27 +155,7 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, Choosing, DualEsti
         callback: Callable[[Event], bool | None] | None = None,
         verbose: int = 0,
     ) -> None:
-        self.alpha = alpha
-        self.n_change_points = n_change_points
-        self.penalty = penalty
-        self.noise = noise
-        self.min_size = min_size
-        self.refit = refit
-        self.q = q
-        self.batch_size = batch_size
-        self.step = step
-        self.sampling = sampling
-        self.averaging = averaging
-        self.accelerate = accelerate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.callback = callback
-        self.verbose = verbose
+        self._set(locals())
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None):
@@ -226,17 +207,6 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, Choosing, DualEsti
         self._keep(points, rows, X)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None):
-        """Return the signal recovered from X."""
-        return self.fit(X, sample_weight=sample_weight).signal_
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Recover the signal behind X, with the alpha learnt.
-
-        The number of change points is the one given; "auto" chooses it anew.
-        """
-        return self._fit_another(X, "signal_")
-
     def _choose_alpha(self, X, wish: Wish, choice, weights) -> float:
         if self.alpha is not None:
             return positive("alpha", self.alpha)
@@ -284,10 +254,3 @@ class GroupFusedLasso(OneToOneFeatureMixin, TransformerMixin, Choosing, DualEsti
     def alpha_max(X: Any, q: float = 2.0, sample_weight: Any = None) -> float:
         """Return the smallest alpha for which the recovered signal is constant."""
         return read_given(check_signal(X), sample_weight).largest_alpha(q)
-
-    def plot(self, noisy: np.ndarray, original: np.ndarray | None = None, axes=None):
-        """Draw original, noisy and recovered signal, as in the paper's Figure 5."""
-        check_is_fitted(self)
-        from wolfpack.plotting import plot_signals
-
-        return plot_signals(noisy, self.signal_, original=original, axes=axes)

@@ -11,7 +11,7 @@ from wolfpack.estimators._callbacks import with_callbacks
 from wolfpack.estimators._class_weight import weigh_classes
 from wolfpack.estimators._labelling import ChainLabelling
 from wolfpack.problems import chain
-from wolfpack.problems._sequences import encode_sequences, is_sparse
+from wolfpack.problems.sequences import encode_sequences, is_sparse
 from wolfpack.result import Event
 
 
@@ -122,6 +122,10 @@ class ChainSSVM(ChainLabelling, DualEstimator):
     True
     """
 
+    alpha: float | Literal["auto"]
+    normalize: bool | Literal["auto"]
+    loss: Any
+    class_weight: Any
     _more = ", or with more sequences after the old ones"
 
     def __init__(
@@ -146,24 +150,7 @@ class ChainSSVM(ChainLabelling, DualEstimator):
         callback: Callable[[Event], bool | None] | None = None,
         verbose: int = 0,
     ) -> None:
-        self.alpha = alpha
-        self.normalize = normalize
-        self.loss = loss
-        self.class_weight = class_weight
-        self.batch_size = batch_size
-        self.step = step
-        self.sampling = sampling
-        self.averaging = averaging
-        self.accelerate = accelerate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.callback = callback
-        self.verbose = verbose
+        self._set(locals())
 
     @with_callbacks
     def fit(
@@ -187,12 +174,7 @@ class ChainSSVM(ChainLabelling, DualEstimator):
             Itself.
         """
         classes, codes = encode_sequences(y)
-        goes_on = self._last_state() is not None
-        if goes_on and not np.array_equal(classes, self.classes_):
-            raise ValueError(
-                f"warm_start needs the labels of the first fit, {self.classes_}, "
-                f"but y has {classes}; set warm_start=False to start anew."
-            )
+        self._refuse_others(classes, "labels")
         learnt = {
             "alpha_": self._choose_alpha(X),
             "classes_": classes,

@@ -5,19 +5,14 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_array,
-    check_is_fitted,
-)
+from sklearn.utils.validation import _check_sample_weight, check_array
 
 from wolfpack.change_points.kinks import best_kinks, find_alpha
 from wolfpack.change_points.segmentation import as_columns, read_signal
 from wolfpack.checks.inputs import positive
 from wolfpack.engines.interior_point import InteriorPoint
-from wolfpack.estimators._base import DualEstimator
 from wolfpack.estimators._callbacks import with_callbacks
+from wolfpack.estimators._signal import SignalEstimator
 from wolfpack.problems.trend_filter import group_trend_filter, largest_alpha
 from wolfpack.result import Event
 from wolfpack.update.pieces import fit_lines
@@ -26,7 +21,7 @@ SHARE = 0.01  # of alpha_max is alpha where neither it nor a number of kinks is 
 SMALLEST = 1e-6  # a bend of this part of the signal's largest one, or less, is rounding
 
 
-class GroupTrendFilter(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
+class GroupTrendFilter(SignalEstimator):
     """Find kinks, and the signal of joined straight pieces between them.
 
     Minimises 1/2 sum_t w_t |X_t - Y_t|^2 + alpha sum_t |X_(t+2) - 2 X_(t+1) + X_t|_q:
@@ -85,9 +80,12 @@ class GroupTrendFilter(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
     array([30])
     """
 
-    signal_: np.ndarray
-    n_features_in_: int
+    alpha: float | None
+    n_kinks: int | None
+    refit: bool | Literal["auto"]
+    q: float
     _caution = " The kinks so far mean nothing."
+    _least = 3
     # What engines that visit blocks need; interior-point steps heed none of it.
     batch_size = engine = random_state = None
     step, sampling, accelerate = "exact", "cyclic", "auto"
@@ -107,16 +105,7 @@ class GroupTrendFilter(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         callback: Callable[[Event], bool | None] | None = None,
         verbose: int = 0,
     ) -> None:
-        self.alpha = alpha
-        self.n_kinks = n_kinks
-        self.refit = refit
-        self.q = q
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.callback = callback
-        self.verbose = verbose
+        self._set(locals())
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None):
@@ -137,7 +126,7 @@ class GroupTrendFilter(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
             Itself.
         """
         X = read_signal(self, X, reset=True)
-        if len(X) < 3:
+        if len(X) < self._least:
             raise ValueError(
                 f"A kink needs 3 rows or more, but X has n_samples={len(X)}."
             )
@@ -170,32 +159,15 @@ class GroupTrendFilter(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         self.signal_ = self.signal_.astype(X.dtype, copy=False)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None):
-        """Return the signal recovered from X."""
-        return self.fit(X, sample_weight=sample_weight).signal_
-
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None):
-        """Return the piece of each row of X, from 0 on."""
-        return self.fit(X, sample_weight=sample_weight).labels_
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Recover the signal behind X, with the alpha and number learnt."""
-        return self._fit_another(X, "signal_")
-
     def predict(self, X: Any) -> np.ndarray:
         """Return the piece of each row of X, with the alpha and number learnt."""
         return self._fit_another(X, "labels_")
 
-    def _fit_another(self, X: Any, name: str) -> np.ndarray:
-        check_is_fitted(self)
-        X = read_signal(self, X)
-        if len(X) < 3:
-            return {"signal_": X, "labels_": np.zeros(len(X), np.intp)}[name]
-        other: Any = clone(self)
-        other.set_params(alpha=self.alpha_, callback=None)
+    def _learnt(self, n: int) -> dict[str, Any]:
+        learnt = super()._learnt(n)
         if self.n_kinks is not None:
-            other.set_params(n_kinks=min(len(self.change_points_), len(X) - 2))
-        return getattr(other.fit(X), name)
+            learnt["n_kinks"] = min(self.n_kinks_, n - 2)
+        return learnt
 
     def _check_number(self, n: int) -> int | None:
         number = self.n_kinks
@@ -225,24 +197,11 @@ class GroupTrendFilter(OneToOneFeatureMixin, TransformerMixin, DualEstimator):
         """How many kinks there are."""
         return len(self.change_points_)
 
-    @property
-    def labels_(self) -> np.ndarray:
-        """The piece of each row, from 0 on."""
-        rows = np.arange(len(self.signal_))
-        return np.searchsorted(self.change_points_, rows, side="right")
-
     @staticmethod
     def alpha_max(X: Any, q: float = 2.0, sample_weight: Any = None) -> float:
         """Return the smallest alpha for which the recovered signal is straight."""
         X = check_array(as_columns(X), dtype="float64", ensure_min_samples=3)
         return largest_alpha(X, q, positive_weights(X, sample_weight))
-
-    def plot(self, noisy: np.ndarray, original: np.ndarray | None = None, axes=None):
-        """Draw original, noisy and recovered signal."""
-        check_is_fitted(self)
-        from wolfpack.plotting import plot_signals
-
-        return plot_signals(noisy, self.signal_, original=original, axes=axes)
 
 
 def positive_weights(X: np.ndarray, sample_weight: Any) -> np.ndarray | None:

@@ -2,8 +2,8 @@
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from itertools import compress, count
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import compress, count, pairwise
 from numbers import Integral
 from typing import Any
 
@@ -158,9 +158,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         if not hasattr(self, "_ends"):
             raise NotFittedError("This SequenceVectorizer is not fitted; call fit.")
         if not hasattr(self, "_known"):
-            text, begins = self._letters.tobytes(), [0, *self._ends[:-1].tolist()]
-            parts = zip(begins, self._ends.tolist(), strict=True)
-            names = (text[a:b].decode("utf-8", "surrogatepass") for a, b in parts)
+            names = unpack_names(self._letters, self._ends)
             self._known = _Known((name, k) for k, name in enumerate(names))
         return self._known
 
@@ -169,9 +167,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         self._name_columns(sorted(columns, key=columns.__getitem__))
 
     def _name_columns(self, names: Iterable[str]) -> None:
-        encoded = [name.encode("utf-8", "surrogatepass") for name in names]
-        self._letters = np.frombuffer(b"".join(encoded), np.uint8)
-        self._ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+        self._letters, self._ends = pack_names(names)
         self.__dict__.pop("_known", None)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -246,6 +242,19 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         if len(indptr) > 1:
             _give(packer, indices, odd, odd_at, indptr)
         return np.array(begin)
+
+
+def pack_names(names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return names in UTF-8, one after the other, and where each ends."""
+    encoded = [name.encode("utf-8", "surrogatepass") for name in names]
+    ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+    return np.frombuffer(b"".join(encoded), np.uint8), ends
+
+
+def unpack_names(letters: np.ndarray, ends: np.ndarray) -> Iterator[str]:
+    """Undo `pack_names`."""
+    text, bounds = letters.tobytes(), pairwise([0, *ends.tolist()])
+    return (text[a:b].decode("utf-8", "surrogatepass") for a, b in bounds)
 
 
 def _give(packer: Packer, indices: Any, odd: Any, odd_at: Any, indptr: Any) -> None:

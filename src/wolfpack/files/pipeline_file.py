@@ -1,13 +1,16 @@
 """The vectorizer of a pipeline, in the file of the model that comes after it."""
 
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from wolfpack.estimators.vectorizer import SequenceVectorizer
+from wolfpack.estimators.vectorizer import (
+    SequenceVectorizer,
+    pack_names,
+    unpack_names,
+)
 
 COLUMNS = ("letters", "ends")  # the names of the columns in UTF-8, and where each ends
 
@@ -25,10 +28,8 @@ def to_arrays(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     described = {**names, "params": vectorizer.get_params()}
     if vectorizer.n_features is not None:  # hashed: the columns have no names
         return described, {}
-    encoded = [name.encode("utf-8", "surrogatepass") for name in vectorizer.vocabulary_]
-    letters = np.frombuffer(b"".join(encoded), np.uint8)
-    ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
-    return described, {"letters": letters, "ends": ends}
+    columns = pack_names(vectorizer.vocabulary_)
+    return described, dict(zip(COLUMNS, columns, strict=True))
 
 
 def from_arrays(described: Any, arrays: Mapping[str, np.ndarray], model: Any) -> Any:
@@ -68,8 +69,4 @@ def _names(arrays: Mapping[str, np.ndarray]) -> list[str]:
     bounds = [0, *ends.tolist()]
     if bounds != sorted(bounds) or bounds[-1] != len(letters):
         raise ValueError("the names of its columns are cut short")
-    text = letters.tobytes()
-    return [
-        text[a:b].decode("utf-8", "surrogatepass")
-        for a, b in itertools.pairwise(bounds)
-    ]
+    return [*unpack_names(letters, ends)]

@@ -52,6 +52,10 @@ class Loops(types.SimpleNamespace):
     key: str
     opaque: tuple[str, ...]
 
+    def named(self, *names: str) -> dict[str, Any]:
+        """Return what has one of these names, for a problem or for other loops."""
+        return {name: getattr(self, name) for name in names}
+
 
 def fresh(function: Any) -> Any:
     """Return a copy of a compiled function, compiled anew: its globals may differ."""

@@ -12,14 +12,13 @@ v = w.
 """
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from wolfpack.checks.inputs import regularisation, shares
 from wolfpack.kernels.memory import zeros
-from wolfpack.kernels.specialise import library, specialise
+from wolfpack.kernels.specialise import Loops, library, specialise
 from wolfpack.problem import Problem
 from wolfpack.problems import (
     _chain_kernels,
@@ -28,7 +27,6 @@ from wolfpack.problems import (
     _features,
     _viterbi,
 )
-from wolfpack.problems._sequences import is_sparse, pack_features, pack_labels
 from wolfpack.problems.chain_data import (
     Chains,
     ChainWeights,
@@ -41,6 +39,7 @@ from wolfpack.problems.chain_data import (
     unpack_weights,
 )
 from wolfpack.problems.max_marginals import to_matrix
+from wolfpack.problems.sequences import is_sparse, pack_features, pack_labels
 from wolfpack.theory.constants import Constants, multiclass_constants
 
 __all__ = [
@@ -171,17 +170,10 @@ def make_problem(
         start=data.labels,
         offsets=data.begin,
         atom_room=-(-int(n_tokens.max()) // 8) * 8,  # labels are read eight at a time
-        oracle=kernels.oracle,
-        score=kernels.score,
-        add=kernels.add,
-        slope=kernels.slope,
-        value=kernels.value,
-        contains=kernels.contains,
         keeps=keeps,
+        **kernels.named("oracle", "score", "add", "slope", "value", "contains"),
+        **kernels.named("rate", "spread", *(PARTS if keeps == "parts" else ())),
         prepare=kernels.prepare_parts if keeps == "parts" else kernels.prepare,
-        **{name: getattr(kernels, name) for name in PARTS if keeps == "parts"},
-        rate=kernels.rate,
-        spread=kernels.spread,
         curvature=kernels.curvature if short else None,
         touched=kernels.touched if sparse else None,
         max_rows=int(per_block.max()) + data.n_labels,
@@ -252,7 +244,7 @@ def is_large(data: Chains) -> bool:
     return data.first_transition > MAX_DENSE_ROWS
 
 
-def kernels_for(data: Chains) -> SimpleNamespace:
+def kernels_for(data: Chains) -> Loops:
     """Return the functions of a problem, for its number of labels and its features.
 
     Threads write into a large v directly. An oracle that read the transitions there for

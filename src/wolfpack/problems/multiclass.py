@@ -26,8 +26,8 @@ from wolfpack.checks.inputs import (
 from wolfpack.kernels.specialise import specialise
 from wolfpack.problem import Problem
 from wolfpack.problems import _multiclass_kernels, _viterbi, chain
-from wolfpack.problems._sequences import fill
 from wolfpack.problems.packed import Positions
+from wolfpack.problems.sequences import fill
 
 # The most rows of X, and numbers of a dense X, that are packed at a time.
 ROWS, NUMBERS = 4096, 2**18
@@ -110,11 +110,9 @@ def make_problem(data: chain.Chains, vectors: bool) -> Problem:
     """Return the problem of packed examples."""
     p, n_labels = data.first_transition, data.n_labels
     problem = chain.make_problem(data, p, p, scale=1.0)
-    # There are no transitions here, whose tables would take K^2 numbers a worker.
-    none = {"pairs": np.zeros(0, np.float32), "steps": np.zeros((0, 0), np.float32)}
     problem = dataclasses.replace(
         problem,
-        work=lambda: chain.make_work(data)._replace(**none),
+        work=lambda: make_work(data),
         finish=lambda shared: np.ascontiguousarray(shared[:, :n_labels].T, np.float64),
         name="multiclass_svm",
     )
@@ -123,11 +121,16 @@ def make_problem(data: chain.Chains, vectors: bool) -> Problem:
     return problem.made_by(make_problem, data, vectors, ours=True)
 
 
+def make_work(data: Any) -> chain.Work:
+    """Return scratch memory without tables of transitions: K^2 numbers a worker."""
+    none = {"pairs": np.zeros(0, np.float32), "steps": np.zeros((0, 0), np.float32)}
+    return chain.make_work(data)._replace(**none)
+
+
 def _with_vectors(problem: Problem) -> Problem:
     """Return the same problem, with x_(i) as a vector."""
-    constants = chain.kernels_for(problem.data)
-    names = {name: getattr(constants, name) for name in ("LANES", "WIDTH")}
-    kernels = specialise([_viterbi, _multiclass_kernels], names)
+    constants = chain.kernels_for(problem.data).named("LANES", "WIDTH")
+    kernels = specialise([_viterbi, _multiclass_kernels], constants)
     data = problem.data
     start = np.zeros((len(data.labels), data.n_labels))
     start[np.arange(len(start)), data.labels] = 1.0
@@ -136,14 +139,9 @@ def _with_vectors(problem: Problem) -> Problem:
         start=start,
         offsets=None,
         keeps="vectors",
-        oracle=kernels.oracle,
-        score=kernels.score,
-        add=kernels.add,
-        contains=kernels.contains,
+        **kernels.named("oracle", "score", "add", "contains", "prepare", "rate"),
         minimiser=kernels.minimiser if data.gram.size else None,
         finds_gap=True,
-        prepare=kernels.prepare,
-        rate=kernels.rate,
     )
 
 

@@ -121,7 +121,7 @@ def make_problem(data: Any, edges: np.ndarray, sets: np.ndarray | None) -> Probl
     K, p, width = data.n_labels, data.first_transition, data.width
     pair_rows = -(-len(edges) // width)
     sparse, generic = chain.is_large(data), chain.kernels_for(data)
-    constants = {name: getattr(generic, name) for name in ("LANES", "WIDTH")}
+    constants = generic.named("LANES", "WIDTH")
     kernels = specialise([_viterbi, _multilabel_kernels], constants)
 
     def finish(shared):
@@ -134,15 +134,9 @@ def make_problem(data: Any, edges: np.ndarray, sets: np.ndarray | None) -> Probl
         shared=zeros((p + pair_rows, width), np.float32),
         start=data.truth.ravel(),
         offsets=np.arange(len(data.truth) + 1) * K,
-        oracle=kernels.oracle,
-        score=kernels.score,
-        add=kernels.add,
-        slope=generic.slope,
-        value=generic.value,
-        contains=kernels.contains,
-        prepare=kernels.prepare,
-        rate=kernels.rate,
-        spread=kernels.spread,
+        **kernels.named("oracle", "score", "add", "contains"),
+        **kernels.named("prepare", "rate", "spread"),
+        **generic.named("slope", "value"),
         curvature=kernels.curvature,
         touched=kernels.touched if sparse else None,
         max_rows=int(np.diff(data.feature_begin).max()) + pair_rows,
@@ -224,9 +218,7 @@ def _make_work(data: Any, pair_rows: int) -> Any:
     width = data.width
     return Work(
         *make_scratch(data),
-        chain=chain.make_work(data)._replace(
-            pairs=np.zeros(0, np.float32), steps=np.zeros((0, 0), np.float32)
-        ),
+        chain=multiclass.make_work(data),
         pairs=np.zeros(len(data.first)),
         marginals=zeros(width, np.float32),
         edges=zeros(pair_rows * width, np.float32),

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfpack.theory.constants import require, sizes
-from wolfpack.theory.rates import Rates, _whole
+from wolfpack.theory.rates import Rates, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ class OuterRates:
     def steps(self, eps: ArrayLike) -> Any:
         """Return the least k at which `primal_bound` is at most eps."""
         most = self.constant * np.asarray(self.first)
-        return _whole(_log_ratio(eps, most, self.fall) - 1.0, 0)
+        return whole(_log_ratio(eps, most, self.fall) - 1.0, 0)
 
     def plain_bound(self, k: ArrayLike) -> Any:
         """Bound P(w_k) - P* without extrapolation: (1 - s)^(k - 1) h_0, for k >= 1.
@@ -104,7 +104,7 @@ class OuterRates:
 
     def plain_steps(self, eps: ArrayLike) -> Any:
         """Return the least k at which `plain_bound` is at most eps."""
-        return _whole(_log_ratio(eps, self.first, self.reach) + 1.0, 1)
+        return whole(_log_ratio(eps, self.first, self.reach) + 1.0, 1)
 
     def inner_accuracy(self, k: ArrayLike) -> Any:
         """Return how well outer step k must solve its problem: 2/9 (1 - rho)^k h_0.

@@ -138,7 +138,7 @@ class Rates:
         """Return the least k at which `primal_bound` is at most eps."""
         n, tau, constant = self._constants(gap=False)
         eps = require("eps", eps, 0, open_end=True)
-        return _whole(2.0 * n * (constant / eps - 1.0) / tau**2, 0)
+        return whole(2.0 * n * (constant / eps - 1.0) / tau**2, 0)
 
     def primal_recursion(self, n_updates: int) -> np.ndarray:
         """Bound E f(x_k) - f* for k = 0 ... n_updates by Lemma 2, step by step.
@@ -167,7 +167,7 @@ class Rates:
         """Return the least k at which `gap_bound` is at most eps."""
         n, tau, constant = self._constants(gap=True)
         eps = require("eps", eps, 0, open_end=True)
-        return _whole(6.0 * n * constant / (tau**2 * eps) - 1.0, 1)
+        return whole(6.0 * n * constant / (tau**2 * eps) - 1.0, 1)
 
     def _bend(self) -> Any:
         return np.multiply(self.curvature, 1.0 + np.asarray(self.oracle_error))
@@ -181,7 +181,7 @@ class Rates:
         return n, tau, n * self._bend() + weight * np.asarray(self.first)
 
 
-def _whole(count: Any, least: int) -> Any:
+def whole(count: Any, least: int) -> Any:
     """Return the least integer >= count, forgiving rounding."""
     count = np.ceil(count - 1e-9 * np.abs(count))
     return np.clip(count, least, 2.0**62).astype(np.int64)

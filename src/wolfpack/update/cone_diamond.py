@@ -46,12 +46,8 @@ def scale(
     `below` and `above` are what the products of a and b are to become, over e - u and
     e + u, less a and b; `lifts` the same of k.
     """
-    prices, pulls, tops, parts = (
-        borrow(prices),
-        borrow(pulls),
-        borrow(tops),
-        borrow(parts),
-    )
+    prices, pulls = borrow(prices), borrow(pulls)
+    tops, parts = borrow(tops), borrow(parts)
     below, above, lifts = borrow(below), borrow(above), borrow(lifts)
     diagonal, lines, right = borrow(diagonal), borrow(lines), borrow(right)
     total = 0.0
@@ -76,12 +72,8 @@ def aim(
     diagonal, lines, right,
 ):  # fmt: skip
     """Write right-hand sides after a first direction, whose products they correct."""
-    prices, pulls, tops, parts = (
-        borrow(prices),
-        borrow(pulls),
-        borrow(tops),
-        borrow(parts),
-    )
+    prices, pulls = borrow(prices), borrow(pulls)
+    tops, parts = borrow(tops), borrow(parts)
     below, above, grows = borrow(below), borrow(above), borrow(grows)
     moves, turns, lifts = borrow(moves), borrow(turns), borrow(lifts)
     diagonal, lines, right = borrow(diagonal), borrow(lines), borrow(right)
@@ -113,12 +105,8 @@ def finish(
     alpha, prices, pulls, tops, parts, below, above, grows, moves, turns, lifts,
 ):  # fmt: skip
     """Complete `lifts` and `grows`; return the longest step that keeps signs."""
-    prices, pulls, tops, parts = (
-        borrow(prices),
-        borrow(pulls),
-        borrow(tops),
-        borrow(parts),
-    )
+    prices, pulls = borrow(prices), borrow(pulls)
+    tops, parts = borrow(tops), borrow(parts)
     below, above, grows = borrow(below), borrow(above), borrow(grows)
     moves, turns, lifts = borrow(moves), borrow(turns), borrow(lifts)
     longest = np.inf

@@ -40,12 +40,8 @@ def scale(
     alpha, prices, pulls, tops, heads, axes, sizes, diagonal, lines, right, lifts,
 ):  # fmt: skip
     """Write w = (head, axis), its size, the blocks of W^-2 and r; return sum <s, z>."""
-    prices, pulls, tops, heads = (
-        borrow(prices),
-        borrow(pulls),
-        borrow(tops),
-        borrow(heads),
-    )
+    prices, pulls = borrow(prices), borrow(pulls)
+    tops, heads = borrow(tops), borrow(heads)
     axes, sizes, diagonal = borrow(axes), borrow(sizes), borrow(diagonal)
     lines, right, lifts = borrow(lines), borrow(right), borrow(lifts)
     total, width = 0.0, prices.shape[1]
@@ -82,12 +78,8 @@ def aim(
     alpha, prices, pulls, tops, heads, axes, sizes, moves, turns, lifts, mean, right,
 ):  # fmt: skip
     """Write r after a first direction: its vectors to `right`, its tops to `lifts`."""
-    prices, pulls, tops, heads = (
-        borrow(prices),
-        borrow(pulls),
-        borrow(tops),
-        borrow(heads),
-    )
+    prices, pulls = borrow(prices), borrow(pulls)
+    tops, heads = borrow(tops), borrow(heads)
     axes, sizes, right = borrow(axes), borrow(sizes), borrow(right)
     moves, turns, lifts = borrow(moves), borrow(turns), borrow(lifts)
     width = prices.shape[1]
@@ -112,12 +104,8 @@ def finish(
     alpha, prices, pulls, tops, heads, axes, sizes, moves, turns, lifts,
 ):  # fmt: skip
     """Complete `lifts`, which hold r; return the longest step inside the cones."""
-    prices, pulls, tops, heads = (
-        borrow(prices),
-        borrow(pulls),
-        borrow(tops),
-        borrow(heads),
-    )
+    prices, pulls = borrow(prices), borrow(pulls)
+    tops, heads = borrow(tops), borrow(heads)
     axes, sizes = borrow(axes), borrow(sizes)
     moves, turns, lifts = borrow(moves), borrow(turns), borrow(lifts)
     longest = np.inf

@@ -1,9 +1,10 @@
 """What interior-point steps keep per row: a price inside its ball, a pull and a bound.
 
-A pull is minus a difference of the signal, and `tops` bound its norm. Both cones have
-the same methods, in the order of a step: `scale`, `finish`, `aim`, `finish`, `move`.
+A pull is minus a difference of the signal, and `tops` bound its norm. Cones that have a
+scaling are asked for a step by `scale`, `finish`, `aim`, `finish` and `move`.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, cast
 
 import numpy as np
@@ -15,10 +16,8 @@ CLOSE = 1e-13  # by which a bound must exceed what it bounds, relative to it
 LEAST = 1e-16  # of the scale: a smaller number is rounding
 
 
-class Cone:
+class Cone(ABC):
     """Prices inside their balls, and the directions that they take."""
-
-    n_products: int
 
     def __init__(self, alpha: float, pulls: np.ndarray) -> None:
         self.alpha, self.pulls = alpha, pulls
@@ -30,25 +29,13 @@ class Cone:
         self.right = np.zeros_like(pulls)
         self.moves = self.turns = pulls
 
+    @abstractmethod
     def sizes(self) -> np.ndarray:
         """Return the norms of the differences."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lengths(self) -> np.ndarray:
         """Return the norms of the prices."""
-        raise NotImplementedError
-
-    def scale(self) -> float:
-        """Prepare a first direction; return the sum of the products."""
-        raise NotImplementedError
-
-    def aim(self, mean: float) -> None:
-        """Prepare a second one, which takes each product to `mean`."""
-        raise NotImplementedError
-
-    def finish(self) -> float:
-        """Complete a direction; return the longest step."""
-        raise NotImplementedError
 
     def move(self, step: float, pulls: np.ndarray) -> None:
         """Go along the direction, to new differences."""
@@ -68,22 +55,18 @@ class Cone:
         return self.tops / (left * (self.tops.max() or 1.0))
 
 
-class RoundCone(Cone):
-    """Euclidean balls."""
+class ScaledCone(Cone):
+    """Balls with a scaling, by which a first direction tells where to aim.
 
-    def __init__(self, alpha: float, pulls: np.ndarray) -> None:
-        super().__init__(alpha, pulls)
-        self.kernels: Any = library(cast(Any, cone_round))
-        count = self.n_products = len(pulls)
-        self.own = np.zeros(count), np.zeros_like(pulls), np.zeros(count)
+    Of the arrays that the kernels share, `own` are in all three, `more` in `aim` and
+    `finish`, and `written` in `aim` alone.
+    """
 
-    def sizes(self) -> np.ndarray:
-        """Return Euclidean norms of the differences."""
-        return np.sqrt(np.einsum("ij,ij->i", self.pulls, self.pulls))
-
-    def lengths(self) -> np.ndarray:
-        """Return Euclidean norms of the prices."""
-        return np.sqrt(np.einsum("ij,ij->i", self.prices, self.prices))
+    kernels: Any
+    n_products: int
+    own: tuple[np.ndarray, ...]
+    more: tuple[np.ndarray, ...] = ()
+    written: tuple[np.ndarray, ...]
 
     def scale(self) -> float:
         """Prepare a first direction; return the sum of the products."""
@@ -95,28 +78,49 @@ class RoundCone(Cone):
     def aim(self, mean: float) -> None:
         """Prepare a second one, which takes each product to `mean`."""
         self.kernels.aim(
-            self.alpha, self.prices, self.pulls, self.tops, *self.own, self.moves,
-            self.turns, self.lifts, mean, self.right,
+            self.alpha, self.prices, self.pulls, self.tops, *self.own, *self.more,
+            self.moves, self.turns, self.lifts, mean, *self.written,
         )  # fmt: skip
 
     def finish(self) -> float:
         """Complete a direction; return the longest step."""
         return self.kernels.finish(
-            self.alpha, self.prices, self.pulls, self.tops, *self.own, self.moves,
-            self.turns, self.lifts,
+            self.alpha, self.prices, self.pulls, self.tops, *self.own, *self.more,
+            self.moves, self.turns, self.lifts,
         )  # fmt: skip
 
 
-class DiamondCone(Cone):
+class RoundCone(ScaledCone):
+    """Euclidean balls."""
+
+    def __init__(self, alpha: float, pulls: np.ndarray) -> None:
+        super().__init__(alpha, pulls)
+        self.kernels = library(cast(Any, cone_round))
+        count = self.n_products = len(pulls)
+        self.own = np.zeros(count), np.zeros_like(pulls), np.zeros(count)
+        self.written = (self.right,)
+
+    def sizes(self) -> np.ndarray:
+        """Return Euclidean norms of the differences."""
+        return np.sqrt(np.einsum("ij,ij->i", self.pulls, self.pulls))
+
+    def lengths(self) -> np.ndarray:
+        """Return Euclidean norms of the prices."""
+        return np.sqrt(np.einsum("ij,ij->i", self.prices, self.prices))
+
+
+class DiamondCone(ScaledCone):
     """The l1 balls."""
 
     def __init__(self, alpha: float, pulls: np.ndarray) -> None:
         super().__init__(alpha, pulls)
-        self.kernels: Any = library(cast(Any, cone_diamond))
+        self.kernels = library(cast(Any, cone_diamond))
         count, width = pulls.shape
         self.n_products = count * (2 * width + 1)
         self.parts = np.full_like(pulls, alpha / (width + 1))
-        self.below, self.above, self.grows = (np.zeros_like(pulls) for _ in range(3))
+        self.grows = np.zeros_like(pulls)
+        self.own = self.parts, np.zeros_like(pulls), np.zeros_like(pulls)
+        self.more, self.written = (self.grows,), (self.diagonal, self.lines, self.right)
 
     def sizes(self) -> np.ndarray:
         """Return the largest size of an entry of each difference."""
@@ -125,28 +129,6 @@ class DiamondCone(Cone):
     def lengths(self) -> np.ndarray:
         """Return the sum of sizes of each price."""
         return np.abs(self.prices).sum(axis=1)
-
-    def scale(self) -> float:
-        """Prepare a first direction; return the sum of the products."""
-        return self.kernels.scale(
-            self.alpha, self.prices, self.pulls, self.tops, self.parts, self.below,
-            self.above, self.diagonal, self.lines, self.right, self.lifts,
-        )  # fmt: skip
-
-    def aim(self, mean: float) -> None:
-        """Prepare a second one, which takes each product to `mean`."""
-        self.kernels.aim(
-            self.alpha, self.prices, self.pulls, self.tops, self.parts, self.below,
-            self.above, self.grows, self.moves, self.turns, self.lifts, mean,
-            self.diagonal, self.lines, self.right,
-        )  # fmt: skip
-
-    def finish(self) -> float:
-        """Complete a direction; return the longest step."""
-        return self.kernels.finish(
-            self.alpha, self.prices, self.pulls, self.tops, self.parts, self.below,
-            self.above, self.grows, self.moves, self.turns, self.lifts,
-        )  # fmt: skip
 
     def move(self, step: float, pulls: np.ndarray) -> None:
         """Go along the direction, with the bounds of the entries too."""

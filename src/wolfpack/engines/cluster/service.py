@@ -27,20 +27,9 @@ from wolfpack.update.visit import admits
 
 @entry
 def take_chunk(
-    data,
-    shared,
-    blocks,
-    average,
-    inbox,
-    chosen,
-    atoms,
-    first,
-    version,
-    progress,
-    tally,
-    work,
-    plan,
-):
+    data, shared, blocks, average, inbox, chosen, atoms, first, version, progress,
+    tally, work, plan,
+):  # fmt: skip
     """Take messages from `first` on; return why it ended, and at which message."""
     message = first
     while True:
@@ -200,15 +189,7 @@ class Service:
 
     def rebuild(self) -> float:
         """Compute v anew from x, without rounding drift; return the relative drift."""
-        state, problem = self.state, self.problem
-        exact = problem.shared.astype(np.float64)
-        n = problem.n_blocks
-        self.kernels.rebuild(problem.data, state.blocks, 0, n, exact, self.work)
-        if state.outer is not None:
-            return state.outer.mix(exact, state.shared)
-        drift = np.linalg.norm(exact - state.shared)
-        state.shared[...] = exact
-        return float(drift / max(np.linalg.norm(exact), 1e-300))
+        return self.state.rebuild(self.problem, self.kernels, self.work)
 
     def save(self, path: str | os.PathLike) -> Any:
         """Write the state to a file, which replaces an old one only when complete."""

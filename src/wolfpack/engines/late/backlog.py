@@ -114,19 +114,9 @@ def choose(plan, sampler, rng, tau, chosen):
 
 @entry
 def run_late(
-    data,
-    shared,
-    blocks,
-    average,
-    backlog,
-    inbox,
-    progress,
-    tally,
-    work,
-    plan,
-    maximum,
+    data, shared, blocks, average, backlog, inbox, progress, tally, work, plan, maximum,
     until,
-):
+):  # fmt: skip
     """Update until `progress.updates` is `until`; return why it ended.
 
     `tally.at` is the current block, which an error message names.

@@ -118,20 +118,9 @@ class Costs(NamedTuple):
 
 @entry
 def simulate(
-    data,
-    shared,
-    blocks,
-    average,
-    cluster,
-    costs,
-    inbox,
-    rng,
-    progress,
-    tally,
-    work,
-    plan,
-    until,
-):
+    data, shared, blocks, average, cluster, costs, inbox, rng, progress, tally, work,
+    plan, until,
+):  # fmt: skip
     """Let time pass until `progress.calls` is `until`; return why it ended.
 
     `tally.at` is the current block, which an error message names.
@@ -240,15 +229,8 @@ def take_next(cluster, costs, inbox, progress, tally):
     ends[TAKEN] += 1
     progress.calls += 1
     k = progress.updates
-    take(
-        inbox,
-        tally,
-        cluster.sent_block[slot],
-        cluster.sent_atoms[slot],
-        1.0,
-        k - cluster.sent_version[slot],
-        k,
-    )
+    i, atom = cluster.sent_block[slot], cluster.sent_atoms[slot]
+    take(inbox, tally, i, atom, 1.0, k - cluster.sent_version[slot], k)
     spent = costs.take
     if is_complete(inbox):
         ends[STEPPING] = 1

@@ -69,6 +69,8 @@ class LocalMemory(NamedTuple):
 class LocalSession(TeamSession):
     """Workers that hold the rows of their block."""
 
+    loop = "local_worker"
+
     def __init__(self, problem, options, engine) -> None:
         super().__init__(problem, options, engine, min(engine.size, problem.n_blocks))
         self.memories = [LocalMemory.create(problem) for _ in range(self.n_workers)]
@@ -80,15 +82,6 @@ class LocalSession(TeamSession):
         """Open all locks: a worker whose oracle raised has left its own closed."""
         super().begin(run, calls)
         self.team.locks[:] = 0
-
-    def run_worker(self, run, t: int, task) -> None:
-        """Run the loop of worker t."""
-        state = run.state
-        run.kernels.local_worker(
-            run.problem.data, state.shared, self.store.for_worker(state.blocks),
-            self.team, self.memories[t], self.rngs[t], self.tallies[t], self.works[t],
-            self.plan, task,
-        )  # fmt: skip
 
 
 @entry

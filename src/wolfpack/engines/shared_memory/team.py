@@ -2,7 +2,6 @@
 
 import math
 import operator
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,10 @@ MAX_LOCKS = 2**17  # they take 8 MB
 
 class TeamSession(Session):
     """What `Threads` and `Sync` have in common; subclasses say what a worker does."""
+
+    loop = (
+        ""  # the name of the loop, where a worker needs no more than `run_worker` has
+    )
 
     def __init__(
         self, problem, options, engine, n_workers: int, n_helpers: int = 0
@@ -156,9 +159,14 @@ class TeamSession(Session):
         """End the slice soon, as if it had made its calls."""
         self.team.halt[0] = self.team.halt[0] or Exit.ENOUGH
 
-    @abstractmethod
     def run_worker(self, run, t: int, task: Task) -> None:
         """Run the loop of worker t."""
+        state = run.state
+        getattr(run.kernels, self.loop)(
+            run.problem.data, state.shared, self.store.for_worker(state.blocks),
+            self.team, self.memories[t], self.rngs[t], self.tallies[t], self.works[t],
+            self.plan, task,
+        )  # fmt: skip
 
     def _gather(self, state) -> None:
         tallies, progress = self.tallies, state.progress
