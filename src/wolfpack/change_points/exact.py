@@ -59,22 +59,16 @@ class Rows:
     ) -> None:
         Y = np.asarray(Y, dtype=np.float64)
         Y = Y[:, np.newaxis] if Y.ndim == 1 else Y
-        self.shape = n, _ = Y.shape
+        self.shape = n, d = Y.shape
         w = np.ones(n) if weights is None else np.asarray(weights, np.float64)
-        self.centre = np.average(Y, axis=0, weights=w)
-        Y = Y - self.centre  # sums of squares do not lose digits to an offset
-        t = np.arange(n) - (n - 1) / 2
+        # Sums of squares do not lose digits to an offset.
+        self.rows = np.ascontiguousarray(Y - np.einsum("t,td->d", w, Y) / w.sum())
         self.bounds = np.arange(n + 1) if bounds is None else np.asarray(bounds)
-        self.ends = np.array([Y.min(), Y.max()])
-        wy = w[:, np.newaxis] * Y
-        self.squares = self._running(wy * Y)  # of every column
-        columns = w, w * t, w * t * t, wy, t[:, np.newaxis] * wy, (wy * Y).sum(axis=1)
-        self.sums = Sums(*(self._running(column) for column in columns))
-
-    def _running(self, column: np.ndarray) -> np.ndarray:
-        start = np.zeros((1, *column.shape[1:]))
-        total = np.concatenate([start, column.cumsum(axis=0)])
-        return np.ascontiguousarray(total[self.bounds])
+        m = len(self.bounds)
+        self.squares = np.zeros((m, d))  # of every column
+        alone, each = np.zeros((4, m)), np.zeros((2, m, d))
+        self.sums = Sums(*alone[:3], *each, alone[3])
+        _loops().sum_up(self.rows, w, self.bounds, tuple(self.sums), self.squares)
 
     def penalised(
         self, price: float, least: int = 1, straight: bool = False, work: float = WORK
@@ -84,7 +78,8 @@ class Rows:
         loops, limit = _loops(), int(min(work / self.shape[1], 1e18))
         args = tuple(self.sums), self.bounds, float(price), least
         if self.shape[1] == 1 and not straight:
-            found = loops.prune_means(*args, self.ends, limit, points)
+            ends = np.array([self.rows.min(), self.rows.max()])
+            found = loops.prune_means(*args, ends, limit, points)
         else:
             found = loops.prune_pairs(*args, straight, limit, points)
         return None if found < 0 else self.bounds[points[:found]]
