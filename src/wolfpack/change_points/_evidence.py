@@ -14,53 +14,34 @@ RIDGE = 1e-9  # of the mean square, so that columns of zeros have a prediction t
 
 
 @jit
-def lagged(rest, i, j, top):
-    """Return the sum of rest[t - i] rest[t - j] from row `top` on."""
-    a, b, c, d, n = 0.0, 0.0, 0.0, 0.0, rest.size
-    whole = top + (n - top) // 4 * 4
-    for t in range(top, whole, 4):
-        a += rest[t - i] * rest[t - j]
-        b += rest[t + 1 - i] * rest[t + 1 - j]
-        c += rest[t + 2 - i] * rest[t + 2 - j]
-        d += rest[t + 3 - i] * rest[t + 3 - j]
-    for t in range(whole, n):
-        a += rest[t - i] * rest[t - j]
-    return a + b + (c + d)
-
-
-@jit
-def loss(rest, n_fitted, top, products, factor):
+def loss(rest, n_fitted, top, products):
     """Return the loss per row for the best order of 0, 1, ..., top.
 
-    The errors of all orders come from one Cholesky factor of the products of the lagged
-    columns, in which the row itself is the last.
+    Lags are eliminated from the products of the lagged columns, one after the other;
+    what is left of the product of the row with itself is the error.
     """
     m = rest.size - top
+    small, least = 1e-300, np.inf
     for i in range(top + 1):
         for j in range(i + 1):
-            products[i, j] = products[j, i] = lagged(rest, i, j, top)
+            total = 0.0
+            for t in range(top, rest.size):
+                total += rest[t - i] * rest[t - j]
+            products[i, j] = products[j, i] = total
+        if i:
+            small += RIDGE * products[i, i] / top
     floor = 1e-12 * max(products[0, 0], 1e-300)
-    small, left, least = 0.0, products[0, 0], np.inf
-    for i in range(1, top + 1):
-        small += RIDGE * products[i, i] / top
-    small += 1e-300
     for p in range(top + 1):
-        if p:  # take off what lag p explains beside the lags before it
-            for j in range(1, p + 1):
-                total = products[p, j] + (small if p == j else 0.0)
-                for k in range(1, j):
-                    total -= factor[p, k] * factor[j, k]
-                if p == j:
-                    factor[p, p] = np.sqrt(max(total, small))
-                else:
-                    factor[p, j] = total / factor[j, j]
-            total = products[p, 0]
-            for k in range(1, p):
-                total -= factor[0, k] * factor[p, k]
-            factor[0, p] = total / factor[p, p]
-            left -= factor[0, p] ** 2
+        if p:
+            pivot = max(products[p, p] + small, small)
+            for i in range(top + 1):
+                share = products[i, p] / pivot
+                if i != p:
+                    for j in range(top + 1):
+                        products[i, j] -= share * products[p, j]
         free = max(m - p - n_fitted, 1)
-        least = min(least, np.log(max(left, floor) / m) + 2.0 * p / free)
+        found = np.log(max(products[0, 0], floor) / m) + 2.0 * p / free
+        least = min(least, found)
     return least
 
 
@@ -94,33 +75,6 @@ def take_off_wave(y, cycles, cosines, sines, rest):
     return squares
 
 
-@entry
-def losses(Y, n_fitted, top, found):
-    """Write the loss per row of each column of residuals."""
-    Y, found = borrow(Y), borrow(found)
-    products, factor = np.empty((top + 1, top + 1)), np.zeros((top + 1, top + 1))
-    rest = np.empty(len(Y))
-    for c in range(Y.shape[1]):
-        for t in range(len(Y)):
-            rest[t] = Y[t, c]
-        found[c] = loss(rest, n_fitted, top, products, factor)
-
-
-@entry
-def long_variances(Y, lags, found):
-    """Write the long-run variance of each column of mean 0, by Bartlett's weights."""
-    Y, n = borrow(Y), len(Y)
-    rest = np.empty(n)
-    for c in range(Y.shape[1]):
-        for t in range(n):
-            rest[t] = Y[t, c]
-        total = squares = lagged(rest, 0, 0, 0)
-        for lag in range(1, min(lags, n - 1) + 1):
-            share = 1.0 - lag / (lags + 1.0)
-            total += 2.0 * share * lagged(rest, 0, lag, lag)
-        found[c] = max(total, 0.1 * squares) / n
-
-
 @jit
 def take_off_power(degree, before, now, rest):
     """Take off the next orthogonal polynomial; `before` and `now` are the last two."""
@@ -150,46 +104,47 @@ def take_off_level(y, share, rest):
 
 
 @entry
-def smooth_losses(Y, top, degrees, cycles, shares, found):
+def losses(Y, n_fitted, top, degrees, cycles, shares, products, work, found):
     """Write the losses of columns beside models without a change, a row per model.
 
     They are polynomials, from degree 0 on, the best wave, and exponential smoothing,
-    whose errors have order 1 at most. Those with too many parameters are left out.
+    whose errors have order 1 at most. Those with too many parameters are left out. With
+    a single row, Y are residuals of a model of `n_fitted` parameters.
     """
-    Y, found = borrow(Y), borrow(found)
-    n, d = Y.shape
-    products, factor = np.empty((top + 1, top + 1)), np.zeros((top + 1, top + 1))
-    y, left, rest, best = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    one, two = np.empty(n), np.empty(n)
+    Y, found, products = borrow(Y), borrow(found), borrow(products)
+    y, left, rest, best, one, two = borrow(work)
+    (n, d), single = Y.shape, len(found) == 1
     for c in range(d):
         middle, degree = 0.0, 0
         for t in range(n):
-            middle += Y[t, c] / n
+            middle += 0.0 if single else Y[t, c] / n
         for t in range(n):
             y[t] = left[t] = Y[t, c] - middle
             one[t], two[t] = 0.0, 1.0
         for k in range(len(found)):
-            model, n_fitted, order = rest, 2, 1
+            model, order = rest, 1
             if k < degrees.size:
                 while degree < degrees[k]:
                     degree += 1
                     take_off_power(degree, one, two, left)
-                model, n_fitted, order = left, degree + 1, top
+                if degree >= max(n // 6, 2):
+                    continue
+                model, order = left, top
+                n_fitted = n_fitted if single else degree + 1
             elif k == degrees.size:
                 least = np.inf
                 for i in range(cycles.size):
                     squares = take_off_wave(y, cycles[i], one, two, rest)
                     if squares < least:
                         least, rest, best = squares, best, rest
-                model, n_fitted, order = best, 4, top
+                model, order, n_fitted = best, top, 4
             else:
-                share = shares[k - degrees.size - 1]
+                share, n_fitted = shares[k - degrees.size - 1], 2
                 if share * n <= 4.0:
                     continue
                 take_off_level(y, share, rest)
-            if degree < max(n // 6, 2) or k >= degrees.size:
-                lost = loss(model, n_fitted, order, products, factor)
-                found[k, c] = lost + 2.0 * (n_fitted - 1) / n
+            free = 0.0 if single else 2.0 * (n_fitted - 1) / n
+            found[k, c] = loss(model, n_fitted, order, products) + free
 
 
 @entry
@@ -207,10 +162,10 @@ def fit_pieces(Y, weights, starts, straight, fit):
         for t in range(first, last):
             squares += weights[t] * (t - centre) ** 2
         for c in range(d):
-            middle, tilt = 0.0, 0.0
+            middle, tilt, offset = 0.0, 0.0, Y[first, c]  # which costs no digits
             for t in range(first, last):
-                middle += weights[t] * Y[t, c]
-            middle /= weight
+                middle += weights[t] * (Y[t, c] - offset)
+            middle = offset + middle / weight
             if straight and squares > 0.0:
                 for t in range(first, last):
                     tilt += weights[t] * (t - centre) * (Y[t, c] - middle)

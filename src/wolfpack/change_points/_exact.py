@@ -15,31 +15,7 @@ from wolfpack.kernels.compile import entry, jit
 from wolfpack.kernels.simd import fetch, largest, load, plus
 
 INFINITE = 1e300
-LANES = 32  # numbers that are compared at once
-
-
-@entry
-def sum_up(Y, weights, bounds, sums, squares):
-    """Write running sums up to each bound, and those of w y^2 of every column."""
-    W, X, XX, S, T, Q = borrow(sums)
-    Y, squares, middle = borrow(Y), borrow(squares), 0.5 * (len(Y) - 1)
-    for b in range(1, bounds.size):
-        W[b], X[b], XX[b], Q[b] = W[b - 1], X[b - 1], XX[b - 1], Q[b - 1]
-        for c in range(Y.shape[1]):
-            S[b, c], T[b, c], squares[b, c] = (
-                S[b - 1, c], T[b - 1, c], squares[b - 1, c],
-            )  # fmt: skip
-        for row in range(bounds[b - 1], bounds[b]):
-            w, t = weights[row], row - middle
-            W[b] += w
-            X[b] += w * t
-            XX[b] += w * t * t
-            for c in range(Y.shape[1]):
-                y = w * Y[row, c]
-                S[b, c] += y
-                T[b, c] += t * y
-                squares[b, c] += y * Y[row, c]
-                Q[b] += y * Y[row, c]
+LANES = 16  # numbers that are compared at once
 
 
 @jit

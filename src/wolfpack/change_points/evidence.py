@@ -28,12 +28,6 @@ FEW = 30  # rows, below which noise has one order at most
 LEVEL = 0.05  # how often noise may have a change point
 
 
-def loops() -> Any:
-    """Return the compiled loops."""
-    module: Any = _evidence
-    return library(module)
-
-
 def price(n: int, d: int) -> float:
     """Return what the best of n places gains at most in independent noise.
 
@@ -46,8 +40,15 @@ def price(n: int, d: int) -> float:
 
 def innovation_loss(rest: np.ndarray, n_fitted: int, order: int = ORDER) -> np.ndarray:
     """Return each column's loss per row, for the best order of noise up to `order`."""
-    found = np.empty(rest.shape[1])
-    loops().losses(np.ascontiguousarray(rest), n_fitted, order, found)
+    return _losses(rest, n_fitted, order, 1)[0]
+
+
+def _losses(Y: np.ndarray, n_fitted: int, order: int, count: int) -> np.ndarray:
+    module: Any = _evidence
+    found, Y = np.full((count, Y.shape[1]), np.inf), np.ascontiguousarray(Y)
+    models, work = (DEGREES, CYCLES, SMOOTHERS), tuple(np.empty((6, len(Y))))
+    products = np.empty((order + 1, order + 1))
+    library(module).losses(Y, n_fitted, order, *models, products, work, found)
     return found
 
 
@@ -77,9 +78,7 @@ class Evidence:
         if self.noise != "auto":
             rest = self.Y - self.Y.mean(axis=0)
             return innovation_loss(rest, 1, self.order), NAMES[0], 0
-        found = np.full((len(NAMES), self.d), np.inf)
-        Y = np.ascontiguousarray(self.Y)
-        loops().smooth_losses(Y, self.order, DEGREES, CYCLES, SMOOTHERS, found)
+        found = _losses(self.Y, 1, self.order, len(NAMES))
         best = found.argmin(axis=0)  # every column has a drift of its own
         usual = int(np.bincount(best).argmax())
         return found.min(axis=0), NAMES[usual], int(np.count_nonzero(best))
@@ -94,21 +93,23 @@ class Evidence:
 
 def beside_steps(Y: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Return what is left beside the means of segments."""
-    return Y - _fit_pieces(Y, points, None, False)
+    return Y - fit_pieces(Y, points, None, False)
 
 
 def straight_fit(
     Y: np.ndarray, points: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
     """Return the signal that is a straight line in every segment."""
-    return _fit_pieces(Y, points, weights, True)
+    return fit_pieces(Y, points, weights, True)
 
 
-def _fit_pieces(Y, points, weights, straight: bool) -> np.ndarray:
+def fit_pieces(Y, points, weights, straight: bool) -> np.ndarray:
+    """Return the mean, or the straight line, of each segment."""
     Y = np.ascontiguousarray(Y, dtype=np.float64)
     starts = np.append(0, points).astype(np.intp)
     w, fit = np.ones(len(Y)) if weights is None else weights, np.empty_like(Y)
-    loops().fit_pieces(Y, w, starts, straight, fit)
+    module: Any = _evidence
+    library(module).fit_pieces(Y, w, starts, straight, fit)
     return fit
 
 

@@ -11,7 +11,7 @@ and second differences, because in AR(1) noise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.ndimage import median_filter, uniform_filter1d
+from scipy.ndimage import uniform_filter1d
 
 from wolfpack.change_points import _noise
 from wolfpack.change_points.evidence import beside_steps
@@ -21,6 +21,11 @@ LONGEST = 400  # rows of a period
 SEEN = 20_000  # rows in which a period is sought
 CLIP = 2.5  # deviations from the running median that a row keeps
 WINDOW = 7  # rows of the running median: more than half must be outliers to move it
+
+
+def _loops() -> Any:
+    module: Any = _noise
+    return library(module)
 
 
 class Noise(NamedTuple):
@@ -87,7 +92,8 @@ def clip_outliers(Y: np.ndarray) -> np.ndarray:
     """Draw rows to CLIP deviations from the running median; a jump stays."""
     if len(Y) < 12:
         return Y
-    middle = median_filter(Y, size=(WINDOW, 1), mode="mirror")
+    Y, middle = np.ascontiguousarray(Y), np.empty(Y.shape)
+    _loops().running_median(Y, WINDOW, middle)
     rest = Y - middle
     limit = CLIP * spread(rest)
     return middle + np.clip(rest, -limit, limit)
@@ -121,9 +127,7 @@ def find_period(Y: np.ndarray) -> int:
     step -= step.mean(axis=0)
     total = np.square(step).sum(axis=0)
     step /= np.sqrt(np.where(total > 0, total, 1.0))
-    module: Any = _noise
-    loops = library(module)
-    return loops.best_period(np.ascontiguousarray(step.T), min(LONGEST, n // 4))
+    return _loops().best_period(step, min(LONGEST, n // 4))
 
 
 def seasonal_means(Y: np.ndarray, period: int) -> np.ndarray:

@@ -110,20 +110,24 @@ class Search:
         """Return exact segmentations: whitened, and in deviations of long-run noise."""
         found, rho = {}, rest.rho
         white, long = rest.whitened, rest.signal * (1 - rho)
-        tries = [(white, factor, 1) for factor in PRICES] if rho.any() else []
-        tries += [(long, factor, 0) for factor in (PRICES[:1] if tries else PRICES)]
-        for Z, factor, shift in tries:
+        tries = [(white, PRICES, 1)] if rho.any() else []
+        tries += [(long, PRICES[:1] if tries else PRICES, 0)]
+        for Z, factors, shift in tries:
             w = None if self.weights is None else self.weights[shift:]
-            points, exact = penalised(Z, factor * self.price, self.least, w)
-            points = points + shift
-            self.exact &= exact
-            if len(points):
-                found[points.tobytes()] = points
+            rows = Rows(Z, w)
+            for factor in factors:
+                price = factor * self.price
+                points, exact = penalised(Z, price, self.least, w, rows=rows)
+                points = points + shift
+                self.exact &= exact
+                if len(points):
+                    found[points.tobytes()] = points
         return list(found.values())
 
     def _elbow(self, straight: bool, patient: bool = False) -> NumberPath:
         least = self.least + straight
-        path = elbow_path(self.signal, self.weights, least, straight, patient)
+        args = self.signal, self.weights, least, straight, patient
+        path = elbow_path(*args, rows=self.rows)
         path.points[path.chosen] = refined(self.signal, path, self.weights, least)
         return path
 

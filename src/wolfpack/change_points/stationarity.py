@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from wolfpack.change_points.evidence import loops
-
 
 def instability(Y: np.ndarray) -> float:
     """Return the mean over columns of the statistic of Kwiatkowski et al. (1992).
@@ -20,7 +18,11 @@ def instability(Y: np.ndarray) -> float:
 
 def long_variance(rest: np.ndarray) -> np.ndarray:
     """Return the long-run variance of each column, by Bartlett's weights."""
-    n, found = len(rest), np.empty(rest.shape[1])
-    rest = np.ascontiguousarray(rest)
-    loops().long_variances(rest, int(4 * (n / 100) ** 0.25), found)
-    return found
+    n = len(rest)
+    lags = int(4 * (n / 100) ** 0.25)
+    total = np.einsum("td,td->d", rest, rest)
+    floor = total.copy()
+    for lag in range(1, min(lags, n - 1) + 1):
+        both = np.einsum("td,td->d", rest[lag:], rest[:-lag])
+        total += 2 * (1 - lag / (lags + 1)) * both
+    return np.maximum(total, 0.1 * floor) / n
