@@ -196,13 +196,13 @@ def write_gains(sums, j, count, straight, places, gains):
 
 
 @jit
-def best_start(best, offset, gains, count):
-    """Return the largest best[offset + i] + gains[i], and the first i that has it.
+def best_start(best, offset, gains, first, count):
+    """Return the largest best[offset + i] + gains[i], i >= first, and the first i.
 
     Vectors find the LANES numbers in which it is; both arrays have room for LANES more.
     """
-    most, near = -INFINITE, 0
-    for i in range(0, count, LANES):
+    most, near = -INFINITE, first
+    for i in range(first, count, LANES):
         both = plus(load(best, offset + i, LANES), load(gains, i, LANES))
         top = largest(both)
         if top > most:
@@ -222,14 +222,19 @@ def best_numbers(sums, bounds, most, least, straight, costs, points):
     back = np.zeros((most + 1, m + 1), np.int32)
     gains = np.full(width, -INFINITE)  # of the segments that end at j
     places, count = (np.empty(m), np.empty(m)), 0
+    firsts = np.full(most + 1, m)  # the first bound that k points can come before
     for j in range(1, m + 1):
         while count < j and bounds[j] - bounds[count] >= least:
             count += 1
         write_gains(sums, j, count, straight, places, gains)
         if count > 0:
-            best[0, j] = gains[0]
-        for k in range(1, min(most, j - 1) + 1):
-            best[k, j], back[k, j] = best_start(best, (k - 1) * width, gains, count)
+            best[0, j], firsts[0] = gains[0], min(firsts[0], j)
+        for k in range(1, most + (j == m)):  # all of them only before the end
+            first = firsts[k - 1]
+            if first < count:
+                found = best_start(best, (k - 1) * width, gains, first, count)
+                best[k, j], back[k, j] = found
+                firsts[k] = min(firsts[k], j)
     for k in range(most + 1):
         costs[k], j = -best[k, m], m
         if costs[k] < INFINITE:
