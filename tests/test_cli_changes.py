@@ -220,11 +220,11 @@ def test_what_cannot_be(dated, monkeypatch, arguments, sentence):
 def test_a_signal_before_anything_is_learnt_ends_it_at_once(dated, monkeypatch, number):
     reached = []
 
-    def look_for_alpha(*_):
+    def choose(*_):
         signal.raise_signal(number)
         reached.append("the rest of a search that may take minutes")
 
-    monkeypatch.setattr(signals, "find_alpha", look_for_alpha)
+    monkeypatch.setattr(signals, "select", choose)
     result = run(dated)
     assert (result.exit_code, result.stdout, reached) == (128 + number, "", [])
     assert "wolfpack: interrupted." in result.stderr

@@ -97,12 +97,12 @@ class State:
     @property
     def n_updates(self) -> int:
         """Updates so far, k in the paper."""
-        return int(self.progress.updates)
+        return int(self.progress["updates"])  # far faster than by attribute
 
     @property
     def n_oracle_calls(self) -> int:
         """Oracle calls of all updates so far."""
-        return int(self.progress.calls)
+        return int(self.progress["calls"])
 
     @property
     def nbytes(self) -> int:

@@ -12,8 +12,10 @@ import numpy as np
 
 from wolfpack.kernels.borrow import borrow
 from wolfpack.kernels.compile import entry, jit
+from wolfpack.kernels.simd import fetch, largest, load, plus
 
 INFINITE = 1e300
+LANES = 16  # numbers that are compared at once
 
 
 @jit
@@ -168,44 +170,73 @@ def prune_means(sums, bounds, price, least, ends, limit, points):
 
 
 @jit
-def least_sum(before, after, count):
-    """Return the least before[i] + after[i] of the first `count`, and the first such i.
+def write_gains(sums, j, count, straight, places, gains):
+    """Write minus the costs of the segments from the first `count` bounds to bound j.
 
-    Four minima do not wait for each other, and the place is looked for afterwards.
+    Loops over columns are outside, so that those over bounds use vectors.
     """
-    a, b, c, d, whole = INFINITE, INFINITE, INFINITE, INFINITE, count // 4 * 4
-    for i in range(0, whole, 4):
-        e, f = before[i] + after[i], before[i + 1] + after[i + 1]
-        g, h = before[i + 2] + after[i + 2], before[i + 3] + after[i + 3]
-        a, b = e if e < a else a, f if f < b else b
-        c, d = g if g < c else c, h if h < d else d
-    for i in range(whole, count):
-        a = min(a, before[i] + after[i])
-    low, place = min(min(a, b), min(c, d)), 0
-    if low < INFINITE:
-        while before[place] + after[place] != low:
-            place += 1
-    return low, place
+    W, X, XX, S, T, Q = sums
+    middle, inverse = places
+    for i in range(count):
+        gains[i] = Q[i] - Q[j]
+    if straight:
+        for i in range(count):
+            middle[i] = (X[j] - X[i]) / (W[j] - W[i])
+            width = XX[j] - XX[i] - (X[j] - X[i]) * middle[i]
+            inverse[i] = 1.0 / width if width > 1e-9 else 0.0
+    for c in range(S.shape[1]):
+        for i in range(count):
+            gains[i] += (S[j, c] - S[i, c]) ** 2 / (W[j] - W[i])
+        if straight:
+            for i in range(count):
+                tilt = T[j, c] - T[i, c] - middle[i] * (S[j, c] - S[i, c])
+                gains[i] += tilt * tilt * inverse[i]
+    for i in range(count):
+        gains[i] = min(gains[i], 0.0)
+
+
+@jit
+def best_start(best, offset, gains, first, count):
+    """Return the largest best[offset + i] + gains[i], i >= first, and the first i.
+
+    Vectors find the LANES numbers in which it is; both arrays have room for LANES more.
+    """
+    most, near = -INFINITE, first
+    for i in range(first, count, LANES):
+        both = plus(load(best, offset + i, LANES), load(gains, i, LANES))
+        top = largest(both)
+        if top > most:
+            most, near = top, i
+    if most > -INFINITE:
+        while fetch(best, offset + near) + fetch(gains, near) != most:
+            near += 1
+    return most, near
 
 
 @entry
 def best_numbers(sums, bounds, most, least, straight, costs, points):
     """Find the least cost with 0, 1, ..., `most` points; row k of points has k."""
     sums, m = borrow(sums), bounds.size - 1
-    best = np.full((most + 1, m + 1), INFINITE)
+    width = m + 1 + LANES
+    best = np.full((most + 1, width), -INFINITE)  # of minus the cost
     back = np.zeros((most + 1, m + 1), np.int32)
-    last = np.empty(m)  # costs of the segments that end at j
+    gains = np.full(width, -INFINITE)  # of the segments that end at j
+    places, count = (np.empty(m), np.empty(m)), 0
+    firsts = np.full(most + 1, m)  # the first bound that k points can come before
     for j in range(1, m + 1):
-        count = 0
         while count < j and bounds[j] - bounds[count] >= least:
-            last[count] = piece_cost(sums, count, j, straight)
             count += 1
+        write_gains(sums, j, count, straight, places, gains)
         if count > 0:
-            best[0, j] = last[0]
-        for k in range(1, min(most, j - 1) + 1):
-            best[k, j], back[k, j] = least_sum(best[k - 1], last, count)
+            best[0, j], firsts[0] = gains[0], min(firsts[0], j)
+        for k in range(1, most + (j == m)):  # all of them only before the end
+            first = firsts[k - 1]
+            if first < count:
+                found = best_start(best, (k - 1) * width, gains, first, count)
+                best[k, j], back[k, j] = found
+                firsts[k] = min(firsts[k], j)
     for k in range(most + 1):
-        costs[k], j = best[k, m], m
+        costs[k], j = -best[k, m], m
         if costs[k] < INFINITE:
             for p in range(k - 1, -1, -1):
                 j = back[p + 1, j]

@@ -62,14 +62,15 @@ def number_path(
     candidates: np.ndarray | None = None,
     chosen: int = -1,
     work: float = EXACT,
+    rows: Rows | None = None,
 ) -> NumberPath:
     """Find the best change points with 0, 1, ..., `most` of them.
 
     All rows are candidates where that is affordable. Else some hundred are, and then
-    all rows near the points that these gave.
+    all rows near the points that these gave. `rows` are those of Y, if they are there.
     """
     n = len(Y)
-    rows = Rows(Y, weights)
+    rows = Rows(Y, weights) if rows is None else rows
     exact = candidates is None and rows.n_evaluations(most) <= work
     if not exact:
         if candidates is None:
@@ -122,6 +123,7 @@ def elbow_path(
     least: int,
     straight: bool,
     patient: bool = False,
+    rows: Rows | None = None,
 ) -> NumberPath:
     """Return the path up to beyond its elbow: the search doubles until it is inside.
 
@@ -131,8 +133,9 @@ def elbow_path(
     limit, most = len(Y) // 4, SEARCHED
     while True:
         path = number_path(
-            Y, min(most, limit), weights=weights, least=least, straight=straight
-        )
+            Y, min(most, limit), weights=weights, least=least, straight=straight,
+            rows=rows,
+        )  # fmt: skip
         path = path._replace(chosen=find_elbow(path.costs))
         inside = patient < path.chosen + 1 <= INSIDE * path.numbers[-1] + 1
         if inside or most >= min(limit, LARGEST):

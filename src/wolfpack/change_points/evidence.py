@@ -12,19 +12,18 @@ the best smooth model. In signals without a change the gain per point, divided b
 """
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.signal import lfilter
 
-from wolfpack.change_points import _innovations
+from wolfpack.change_points import _evidence
 from wolfpack.kernels.specialise import library
 
 ORDER = 3  # of autoregressive noise, at most
-DEGREES = (1, 2, 3, 4, 6)  # of polynomials
+DEGREES = np.array([0, 1, 2, 3, 4, 6])  # of polynomials
 CYCLES = np.arange(1, 6.5, 0.5)  # of a wave: more of them are a season
 SMOOTHERS = 0.5 / 1.5 ** np.arange(9)  # the share of the newest row in the level
+NAMES = ["constant", "slope", *["curve"] * 4, "wave", *["wandering level"] * 9]
 FEW = 30  # rows, below which noise has one order at most
 LEVEL = 0.05  # how often noise may have a change point
 
@@ -41,10 +40,16 @@ def price(n: int, d: int) -> float:
 
 def innovation_loss(rest: np.ndarray, n_fitted: int, order: int = ORDER) -> np.ndarray:
     """Return each column's loss per row, for the best order of noise up to `order`."""
-    module: Any = _innovations
-    losses = np.empty((order + 1, rest.shape[1]))
-    library(module).innovations(np.ascontiguousarray(rest), n_fitted, losses)
-    return losses[0]
+    return _losses(rest, n_fitted, order, 1)[0]
+
+
+def _losses(Y: np.ndarray, n_fitted: int, order: int, count: int) -> np.ndarray:
+    module: Any = _evidence
+    found, Y = np.full((count, Y.shape[1]), np.inf), np.ascontiguousarray(Y)
+    models, work = (DEGREES, CYCLES, SMOOTHERS), tuple(np.empty((6, len(Y))))
+    products = np.empty((order + 1, order + 1))
+    library(module).losses(Y, n_fitted, order, *models, products, work, found)
+    return found
 
 
 class Evidence:
@@ -70,29 +75,13 @@ class Evidence:
 
         That is the model of most columns; the last is how many are not constant.
         """
-        rest = self.Y - self.Y.mean(axis=0)
-        names, found = ["constant"], [innovation_loss(rest, 1, self.order)]
-        for name, rest, n_fitted in self._drifts() if self.noise == "auto" else ():
-            order = 1 if name == "wandering level" else self.order
-            names.append(name)
-            fitted = 2 * (n_fitted - 1) / self.n
-            found.append(innovation_loss(rest, n_fitted, order) + fitted)
-        best = np.argmin(found, axis=0)  # every column has a drift of its own
+        if self.noise != "auto":
+            rest = self.Y - self.Y.mean(axis=0)
+            return innovation_loss(rest, 1, self.order), NAMES[0], 0
+        found = _losses(self.Y, 1, self.order, len(NAMES))
+        best = found.argmin(axis=0)  # every column has a drift of its own
         usual = int(np.bincount(best).argmax())
-        return np.min(found, axis=0), names[usual], int(np.count_nonzero(best))
-
-    def _drifts(self) -> Iterator[tuple[str, np.ndarray, int]]:
-        """Yield a name, residuals and the number of fitted parameters."""
-        t = np.linspace(-1, 1, self.n)
-        X = np.polynomial.legendre.legvander(t, max(DEGREES))
-        for degree in DEGREES:
-            if degree < max(self.n // 6, 2):
-                rest = _beside(self.Y, X[:, : degree + 1])
-                yield "slope" if degree == 1 else "curve", rest, degree + 1
-        yield "wave", _beside_wave(self.Y), 4
-        for share in SMOOTHERS:
-            if share * self.n > 4:
-                yield "wandering level", _beside_level(self.Y, share), 2
+        return found.min(axis=0), NAMES[usual], int(np.count_nonzero(best))
 
     def gain(self, rest: np.ndarray, n_fitted: int) -> float:
         """Return how much less the loss is with these residuals."""
@@ -104,32 +93,24 @@ class Evidence:
 
 def beside_steps(Y: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Return what is left beside the means of segments."""
-    starts = np.append(0, points).astype(np.intp)
-    lengths = np.diff(starts, append=len(Y))
-    means = np.add.reduceat(Y, starts, axis=0) / lengths[:, np.newaxis]
-    return Y - np.repeat(means, lengths, axis=0)
+    return Y - fit_pieces(Y, points, None, False)
 
 
 def straight_fit(
     Y: np.ndarray, points: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
     """Return the signal that is a straight line in every segment."""
-    w = np.ones(len(Y)) if weights is None else weights
+    return fit_pieces(Y, points, weights, True)
+
+
+def fit_pieces(Y, points, weights, straight: bool) -> np.ndarray:
+    """Return the mean, or the straight line, of each segment."""
+    Y = np.ascontiguousarray(Y, dtype=np.float64)
     starts = np.append(0, points).astype(np.intp)
-    lengths = np.diff(starts, append=len(Y))
-
-    def spread_out(sums: np.ndarray) -> np.ndarray:
-        return np.repeat(sums, lengths, axis=0)
-
-    total = np.add.reduceat(w, starts)
-    t = np.arange(len(Y), dtype=np.float64)
-    t -= spread_out(np.add.reduceat(w * t, starts) / total)
-    column = w[:, np.newaxis]
-    middle = np.add.reduceat(column * Y, starts) / total[:, np.newaxis]
-    squares = np.add.reduceat(w * t * t, starts)
-    tilt = np.add.reduceat(column * t[:, np.newaxis] * Y, starts)
-    tilt /= np.where(squares > 0, squares, 1.0)[:, np.newaxis]
-    return spread_out(middle) + t[:, np.newaxis] * spread_out(tilt)
+    w, fit = np.ones(len(Y)) if weights is None else weights, np.empty_like(Y)
+    module: Any = _evidence
+    library(module).fit_pieces(Y, w, starts, straight, fit)
+    return fit
 
 
 def joined_fit(
@@ -142,29 +123,3 @@ def joined_fit(
     root = np.ones(len(Y)) if weights is None else np.sqrt(weights)
     root = root[:, np.newaxis]
     return X @ np.linalg.lstsq(root * X, root * Y, rcond=None)[0]
-
-
-def _beside(Y: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """Return what is left beside columns that are nearly orthogonal."""
-    return Y - X @ np.linalg.solve(X.T @ X, X.T @ Y)
-
-
-def _beside_wave(Y: np.ndarray) -> np.ndarray:
-    """Return what is left beside the best wave of each column."""
-    t = np.linspace(0, 2 * np.pi, len(Y))
-    best, least = Y, np.full(Y.shape[1], np.inf)
-    for cycles in CYCLES:
-        X = np.column_stack([np.ones(len(Y)), np.cos(cycles * t), np.sin(cycles * t)])
-        rest = _beside(Y, X)
-        squares = np.square(rest).sum(axis=0)
-        best = np.where(squares < least, rest, best)
-        least = np.minimum(squares, least)
-    return best
-
-
-def _beside_level(Y: np.ndarray, share: float) -> np.ndarray:
-    """Return the errors of exponential smoothing, which predicts each row."""
-    first = Y[: max(round(1 / share), 1)].mean(axis=0)
-    start = ((1 - share) * first)[np.newaxis]
-    level = lfilter([share], [1, share - 1], Y, axis=0, zi=start)[0]
-    return Y - np.concatenate([first[np.newaxis], level[:-1]])

@@ -9,6 +9,7 @@ quadratic where there are few changes. So the work is bounded. Where the bound i
 reached the answer is None, and the caller has to choose among candidates.
 """
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from wolfpack.change_points.pruning import thin
 from wolfpack.kernels.specialise import library
 
 WORK = 3e8  # evaluations of a cost, after which an exact search gives up: a second
+SHORT = 10_000  # rows up to which what depends on their number alone is kept
 MERGED = 1000  # candidates where an exact search would take too long
 
 
@@ -59,22 +61,23 @@ class Rows:
     ) -> None:
         Y = np.asarray(Y, dtype=np.float64)
         Y = Y[:, np.newaxis] if Y.ndim == 1 else Y
-        self.shape = n, _ = Y.shape
+        self.shape = n, d = Y.shape
         w = np.ones(n) if weights is None else np.asarray(weights, np.float64)
-        self.centre = np.average(Y, axis=0, weights=w)
-        Y = Y - self.centre  # sums of squares do not lose digits to an offset
-        t = np.arange(n) - (n - 1) / 2
+        # Sums of squares do not lose digits to an offset.
+        self.rows = Y = Y - np.einsum("t,td->d", w, Y) / w.sum()
         self.bounds = np.arange(n + 1) if bounds is None else np.asarray(bounds)
-        self.ends = np.array([Y.min(), Y.max()])
-        wy = w[:, np.newaxis] * Y
-        self.squares = self._running(wy * Y)  # of every column
-        columns = w, w * t, w * t * t, wy, t[:, np.newaxis] * wy, (wy * Y).sum(axis=1)
-        self.sums = Sums(*(self._running(column) for column in columns))
-
-    def _running(self, column: np.ndarray) -> np.ndarray:
-        start = np.zeros((1, *column.shape[1:]))
-        total = np.concatenate([start, column.cumsum(axis=0)])
-        return np.ascontiguousarray(total[self.bounds])
+        wy = Y if weights is None else w[:, np.newaxis] * Y
+        t = np.arange(n) - (n - 1) / 2
+        if weights is None and n <= SHORT:
+            running = _ones_up_to(n)
+        else:
+            running = _add_up(w, w * t, w * t * t)
+        running = [*running, *_add_up(wy, t[:, np.newaxis] * wy, wy * Y)]
+        if bounds is not None:
+            running = [np.ascontiguousarray(one[bounds]) for one in running]
+        *first, self.squares = running  # of every column
+        squares = self.squares[:, 0] if d == 1 else self.squares.sum(axis=1)
+        self.sums = Sums._make([*first, np.ascontiguousarray(squares)])
 
     def penalised(
         self, price: float, least: int = 1, straight: bool = False, work: float = WORK
@@ -84,7 +87,8 @@ class Rows:
         loops, limit = _loops(), int(min(work / self.shape[1], 1e18))
         args = tuple(self.sums), self.bounds, float(price), least
         if self.shape[1] == 1 and not straight:
-            found = loops.prune_means(*args, self.ends, limit, points)
+            ends = np.array([self.rows.min(), self.rows.max()])
+            found = loops.prune_means(*args, ends, limit, points)
         else:
             found = loops.prune_pairs(*args, straight, limit, points)
         return None if found < 0 else self.bounds[points[:found]]
@@ -135,6 +139,20 @@ class Rows:
         return m * m / 2 * (self.shape[1] + most / 4)
 
 
+def _add_up(*columns: np.ndarray) -> list[np.ndarray]:
+    """Return the running sums of arrays, from 0 on."""
+    found = [np.zeros((len(one) + 1, *one.shape[1:])) for one in columns]
+    for one, total in zip(columns, found, strict=True):
+        np.cumsum(one, axis=0, out=total[1:])
+    return found
+
+
+@functools.lru_cache(maxsize=8)
+def _ones_up_to(n: int) -> list[np.ndarray]:
+    t = np.arange(n) - (n - 1) / 2
+    return _add_up(np.ones(n), t, t * t)
+
+
 def best_splits(many: np.ndarray, most: int, least: int = 2) -> np.ndarray:
     """Return the least sum of squares of each short signal with 1 to `most` points."""
     costs = np.empty((len(many), most))
@@ -150,12 +168,17 @@ def penalised(
     weights: np.ndarray | None = None,
     straight: bool = False,
     candidates: np.ndarray | None = None,
+    rows: Rows | None = None,
 ) -> tuple[np.ndarray, bool]:
-    """Return the best points for a price per point, and whether all rows were tried."""
+    """Return the best points for a price per point, and whether all rows were tried.
+
+    `rows` are those of Y, where they are there already.
+    """
     n = len(Y)
     points = None
     if candidates is None:
-        points = Rows(Y, weights).penalised(price, least, straight)
+        rows = Rows(Y, weights) if rows is None else rows
+        points = rows.penalised(price, least, straight)
     if points is not None:
         return points, True
     if candidates is None:

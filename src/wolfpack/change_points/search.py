@@ -56,7 +56,9 @@ class Search:
             self.root = 1.0
         self.evidence = Evidence(self.signal * self.root, noise)
         self.price = price(self.n, self.d)
+        self.rows = Rows(self.signal, weights)
         self.exact = True
+        self._gains: dict[tuple[str, bytes], float] = {}
 
     def choose(self) -> Choice:
         """Return the best significant candidate, else the elbow, else nothing."""
@@ -108,20 +110,24 @@ class Search:
         """Return exact segmentations: whitened, and in deviations of long-run noise."""
         found, rho = {}, rest.rho
         white, long = rest.whitened, rest.signal * (1 - rho)
-        tries = [(white, factor, 1) for factor in PRICES] if rho.any() else []
-        tries += [(long, factor, 0) for factor in (PRICES[:1] if tries else PRICES)]
-        for Z, factor, shift in tries:
+        tries = [(white, PRICES, 1)] if rho.any() else []
+        tries += [(long, PRICES[:1] if tries else PRICES, 0)]
+        for Z, factors, shift in tries:
             w = None if self.weights is None else self.weights[shift:]
-            points, exact = penalised(Z, factor * self.price, self.least, w)
-            points = points + shift
-            self.exact &= exact
-            if len(points):
-                found[points.tobytes()] = points
+            rows = Rows(Z, w)
+            for factor in factors:
+                price = factor * self.price
+                points, exact = penalised(Z, price, self.least, w, rows=rows)
+                points = points + shift
+                self.exact &= exact
+                if len(points):
+                    found[points.tobytes()] = points
         return list(found.values())
 
     def _elbow(self, straight: bool, patient: bool = False) -> NumberPath:
         least = self.least + straight
-        path = elbow_path(self.signal, self.weights, least, straight, patient)
+        args = self.signal, self.weights, least, straight, patient
+        path = elbow_path(*args, rows=self.rows)
         path.points[path.chosen] = refined(self.signal, path, self.weights, least)
         return path
 
@@ -132,7 +138,10 @@ class Search:
         return beside_steps(self.signal, points) * self.root, len(points) + 1
 
     def _gain(self, points: np.ndarray, shape: str) -> float:
-        return self.evidence.gain(*self._residuals(points, shape))
+        key = shape, points.tobytes()
+        if key not in self._gains:
+            self._gains[key] = self.evidence.gain(*self._residuals(points, shape))
+        return self._gains[key]
 
     def _significant(self, found: tuple[np.ndarray, str], elbows) -> Choice:
         """Return the significant points, or an elbow that has more, and is better."""
@@ -217,9 +226,9 @@ class Search:
 
     def _own_gains(self, points: np.ndarray, shape: str) -> np.ndarray:
         """Return what each point gains in units of the long-run variance."""
-        scale = np.sqrt(long_variance(self._residuals(points, shape)[0]))
-        Z = self.signal / np.where(scale > 0, scale, 1.0)
-        return Rows(Z, self.weights).own_gains(points, shape == "straight").sum(axis=1)
+        variance = long_variance(self._residuals(points, shape)[0])
+        gains = self.rows.own_gains(points, shape == "straight")
+        return (gains / np.where(variance > 0, variance, 1.0)).sum(axis=1)
 
     def _with(self, points: np.ndarray, path: NumberPath) -> NumberPath:
         """Return the path with the chosen points in it."""
@@ -231,7 +240,7 @@ class Search:
                 self.signal, 2 * count, weights=self.weights, least=self.least,
                 straight=path.straight, candidates=np.union1d(points, more),
             )  # fmt: skip
-        cost = Rows(self.signal, self.weights).cost(points, path.straight)
+        cost = self.rows.cost(points, path.straight)
         kept = path.numbers != count
         order = np.argsort([*path.numbers[kept], count])
         numbers = np.array([*path.numbers[kept], count])[order]

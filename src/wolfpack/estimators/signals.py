@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wolfpack.change_points.given import Limits, read_given
+from wolfpack.change_points.chosen import Choice
+from wolfpack.change_points.given import Given, Incomplete, Limits, read_given
 from wolfpack.change_points.path import find_alpha
 from wolfpack.change_points.segmentation import (
     check_signal,
@@ -41,16 +42,16 @@ class GroupFusedLasso(Choosing):
     Minimises 1/2 sum_t w_t |X_t - Y_t|^2 + alpha sum_t |X_(t+1) - X_t|_q: all columns
     of the signal jump together, and rarely. The penalty shrinks jumps, so that a large
     one is often spread over neighbouring rows, as a staircase. With `n_change_points`
-    the change points of the lasso are candidates only. A dynamic program keeps the best
-    of them, and segments get their means.
+    or `penalty` the best points are kept, out of all rows where that is affordable,
+    else out of those of the lasso, and segments get their means.
 
     Parameters
     ----------
     alpha : float, optional
         The price of a jump, lambda in the paper. From `alpha_max(X)` on the answer is
-        constant. Default: a tenth of that; with a number of points alpha_max, halved
-        until there are enough candidates. With an alpha of your own the points are
-        chosen among those of the lasso, except by "auto".
+        constant. Default: a tenth of that; where the points of the lasso are the
+        candidates (see `reason_`), alpha_max, halved until there are enough of them.
+        With an alpha of your own they are, except for "auto".
     n_change_points : None, int or "auto"
         None: all of the lasso, without `penalty`. A number: that many, the best by
         least squares. "auto" estimates season, outliers and noise, compares steps and
@@ -96,7 +97,8 @@ class GroupFusedLasso(Choosing):
     signal_ : ndarray (n, d)
         The recovered signal.
     candidates_ : ndarray of int
-        The change points of the lasso.
+        The change points of the lasso at `alpha_`. Points chosen among all rows need
+        not be there.
     n_change_points_ : int
         How many there are.
     model_, reason_ : str
@@ -183,7 +185,7 @@ class GroupFusedLasso(Choosing):
         refit = not wish.is_empty if self.refit == "auto" else self._flag("refit")
         self.alpha_max_ = given.largest_alpha(q)
         choice = select(given, wish, self.alpha)
-        self.alpha_ = alpha = self._choose_alpha(values, wish, choice, given.weights)
+        self.alpha_ = alpha = self._choose_alpha(given, wish, choice)
         before = getattr(self, "result_", None)
         try:
             with given.interruptible() as stop:
@@ -207,14 +209,16 @@ class GroupFusedLasso(Choosing):
         self._keep(points, rows, X)
         return self
 
-    def _choose_alpha(self, X, wish: Wish, choice, weights) -> float:
+    def _choose_alpha(self, given: Given, wish: Wish, choice: Choice | None) -> float:
         if self.alpha is not None:
             return positive("alpha", self.alpha)
-        if wish.is_empty or self.alpha_max_ == 0.0 or self.q not in NORMS:
+        chosen = choice is not None and not isinstance(given, Incomplete)
+        if chosen or wish.is_empty or not self.alpha_max_ or self.q not in NORMS:
             return SHARE * self.alpha_max_ or 1.0
         count = wish.number if isinstance(wish.number, int) else None
         count = count if choice is None else len(choice.points)
-        return find_alpha(X, enough_candidates(len(X), count), self.q, weights)
+        enough = enough_candidates(len(given.values), count)
+        return find_alpha(given.values, enough, self.q, given.weights)
 
     def _start(self, problem: Problem) -> State | None:
         """Scale the last prices with alpha, which keeps the change points."""

@@ -6,6 +6,7 @@ of a problem may hold anything; `add` pickles what `known` does not understand.
 """
 
 import enum
+import functools
 import hashlib
 import pickle
 import secrets
@@ -33,6 +34,11 @@ _PLAIN_TYPES = (
     numba_types.Array,
     numba_types.UnicodeType,
 )
+
+
+@functools.lru_cache(maxsize=64)
+def _repr(dtype: np.dtype) -> str:
+    return repr(dtype)
 
 
 class Fingerprint:
@@ -142,7 +148,7 @@ class Fingerprint:
         dtype = value if isinstance(value, np.dtype) else value.dtype
         if dtype.hasobject:
             return False
-        self.text("dtype", repr(dtype))
+        self.text("dtype", _repr(dtype))
         if isinstance(value, np.generic):
             self.put("scalar", value.tobytes())
         return True

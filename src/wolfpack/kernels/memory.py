@@ -33,7 +33,8 @@ _turn = itertools.count()
 def zeros(shape: Any, dtype: Any = np.float64) -> np.ndarray:
     """Return an array of zeros that shares no cache line with another array."""
     dtype = np.dtype(dtype)
-    size = int(np.prod(shape)) * dtype.itemsize
+    count = math.prod(shape) if isinstance(shape, tuple) else int(np.prod(shape))
+    size = count * dtype.itemsize
     small = size < PAGE // 4
     room = _empty_pages(
         -(-size // CACHE_LINE) * CACHE_LINE + (CACHE_LINE if small else 2 * PAGE)

@@ -93,8 +93,8 @@ class Run:
         self._interrupt = interrupt
         with self.crew:
             try:
-                result = self._finish(self._run())
-                return dataclasses.replace(result, signal=interrupt.signal)
+                result, signal = self._finish(self._run()), interrupt.signal
+                return dataclasses.replace(result, signal=signal) if signal else result
             except EngineError as error:
                 faults.certify_what_is_left(self, error)
                 raise
