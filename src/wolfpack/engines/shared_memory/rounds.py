@@ -294,8 +294,7 @@ def move_share(data, blocks, shared, average, team, now, k, who, T):
     direction, count, gamma = now.batch.direction, now.n_rows[2 * T], now.gamma[0]
     rows = direction.rows[who * count // T : (who + 1) * count // T]
     write(direction.values, rows, gamma, weigh(gamma, k), shared, average)
-    tau = now.batch.chosen.size
-    first = who * tau // T
+    tau, first = now.batch.chosen.size, who * now.batch.chosen.size // T
     for j in range(first, (who + 1) * tau // T):
         i, atom = now.chosen[who, j - first], now.batch.atoms[j]
         settle(data, blocks, team, i, atom, gamma)
