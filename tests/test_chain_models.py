@@ -1,5 +1,7 @@
 """Chain models: costs of labels, what they have learnt, and how they go on."""
 
+from types import SimpleNamespace
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -266,7 +268,8 @@ def test_drawing_back_is_a_convex_combination():
         "atoms": np.array([1, 2, 0, 0, 7, 7, 7]),
     }
     start, offsets = np.array([0, 0, 5, 6, 7]), np.array([0, 2, 5])
-    found = pool.draw_back(arrays, start, offsets, 0.5)
+    problem = SimpleNamespace(start=start, offsets=offsets)
+    found = pool.draw_back(arrays, problem, 0.5)
     assert found["counts"].tolist() == [2, 2]
     assert found["weights"].tolist() == [0.125, 0.875, 0.5, 0.5]
     assert found["atoms"].tolist() == [1, 2, 0, 0, 7, 7, 7, 5, 6, 7]

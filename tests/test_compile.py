@@ -272,7 +272,7 @@ def test_a_loop_with_the_name_of_a_slot_is_refused():
     source = (
         "from wolfpack.kernels.compile import entry\n@entry\ndef {}(x):\n    return x"
     )
-    for name in ("score", "move"):  # of the problem, and of its store
+    for name in ("score", "shift"):  # of the problem, and of its store
         with pytest.raises(NameError, match=f"a function {name}, which is the name of"):
             problem.kernels((make_loops("mine", source.format(name)),))
     twice = [make_loops(name, source.format("walk")) for name in ("one", "two")]

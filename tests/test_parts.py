@@ -326,7 +326,7 @@ def test_x_can_be_read():
     assert weights.sum() == pytest.approx(1)
     with pytest.raises(ValueError, match="x is kept as parts, which have no atoms"):
         one.atoms(0)
-    signal = wolfpack.group_fused_lasso(np.arange(6.0), 0.1)
+    signal = wolfpack.group_fused_lasso(np.arange(6.0)[:, np.newaxis], 0.1)
     weights, points = solve(signal, max_epochs=5).atoms(2)
     assert points.shape == (1, 1)
     assert weights.tolist() == [1.0]
