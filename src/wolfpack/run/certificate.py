@@ -73,7 +73,7 @@ class Certifier(Passes):
             objective, gap = value + linear, inner + linear - least
             faults.refuse_negative(self.problem, state, gap, size + abs(linear))
             if math.isfinite(norm):
-                faults.refuse_endless(self.problem, state, gap)
+                faults.refuse_endless(self, state, gap)
         else:
             objective, gap = self.evaluate(exact) + linear, math.inf
         mean = state.averaged() if witness is None else witness

@@ -68,15 +68,19 @@ def refuse_negative(problem: Problem, state: State, gap: float, size: float) -> 
         )
 
 
-def refuse_endless(problem: Problem, state: State, gap: float) -> None:
+def refuse_endless(certifier: Any, state: State, gap: float) -> None:
     """Raise if a gap is not finite, where v is."""
-    if not math.isfinite(gap):
-        give_up(
-            problem,
-            state,
-            f"the gap is {gap}, and v is finite: the numbers that the oracle or slope "
-            "returned are too large to be added; scale the problem down.",
-        )
+    if math.isfinite(gap):
+        return
+    block = certifier.blame(state, -1)
+    wrong = f"are not finite on block {block}, or " if block >= 0 else "are "
+    give_up(
+        certifier.problem,
+        state,
+        f"the gap is {gap}, and v is finite: the numbers that the oracle or slope "
+        f"returned {wrong}too large to be added; scale the problem down.",
+        block,
+    )
 
 
 def give_up(problem: Problem, state: State, sentence: str, block: int = -1) -> NoReturn:

@@ -73,7 +73,7 @@ class PairCertifier(Certifier):
                 drift = outer.mix(image, state.shared, self.crew)
                 outer.numbers.rebuilt = calls
         if math.isfinite(found.vv):
-            refuse_endless(self.problem, state, gap)
+            refuse_endless(self, state, gap)
         gap = gap if math.isnan(gap) else max(gap, 0.0)  # < 0 by rounding
         self.seconds = time.perf_counter() - begin
         if self.seconds > PATIENCE_SECONDS and best is state.shared:

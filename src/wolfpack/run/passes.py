@@ -181,13 +181,13 @@ class Passes:
         """
         n, exact = self.problem.n_blocks, self.precise(state.shared)
         gaps = np.zeros(n)
-        for first, last in ((block, block + 1), (0, n)):
+        for first, last in ((max(block, 0), block + 1), (0, n)):
             try:
                 self.oracle_values(state, state.shared, exact, first, last, gaps)
             except OracleError as error:
                 return error.block
-            if np.isnan(gaps).any():  # an atom is, though its minimum is not
-                return int(np.isnan(gaps).argmax())
+            if not np.isfinite(gaps).all():  # of an atom whose minimum may be finite
+                return int(np.isfinite(gaps).argmin())
         return block
 
     def guard(self, state: State, t: int, kernel: Callable, *args: Any) -> Any:
