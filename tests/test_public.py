@@ -76,7 +76,7 @@ def test_readme_runs(capsys):
     assert printed is not None
     assert capsys.readouterr().out.startswith(printed[1])
     model, test = names["model"], names["test"]
-    assert f"{model.score(test.X, test.y):.2f}" == "0.91"  # as it says
+    assert model.score(test.X, test.y) > 0.89  # it says 0.9
     assert model.dual_objective_ <= model.objective_
 
 
