@@ -100,7 +100,7 @@ def rate(data, shared, i, move, work, is_fresh):
     theta, marginals, pairs = work.theta, work.marginals, work.pairs
     if not is_fresh:
         unaries(data, shared, i, work)
-        copy_steps(data, shared, work)
+        copy_steps(data, shared, data.begin[i + 1] - data.begin[i], work)
     steps, transitions = find_steps(data, shared, work)
     rise = fill(np.float32(0.0), LANES)
     for j in range(work.counts[0]):

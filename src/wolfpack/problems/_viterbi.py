@@ -105,8 +105,7 @@ def viterbi(data, shared, length, labels, work):
     """
     theta, best, reached = work.theta, work.best, work.reached
     width, n_labels = columns(data), data.n_labels
-    if length > 1:
-        copy_steps(data, shared, work)
+    copy_steps(data, shared, length, work)
     steps, transitions = find_steps(data, shared, work)
     for c in range(0, width, LANES):
         store(best, c, load(theta, c, LANES))
@@ -145,9 +144,12 @@ def viterbi(data, shared, length, labels, work):
 
 
 @jit
-def copy_steps(data, shared, work):
-    """Copy the transitions, where other threads may change them at any time."""
-    if COPIED:
+def copy_steps(data, shared, length, work):
+    """Copy the transitions, where other threads may change them at any time.
+
+    Sequences of one position have none, and those of classes no room for them.
+    """
+    if COPIED and length > 1:
         for c in range(0, data.n_labels * columns(data), LANES):
             store(work.steps, c, load(shared, data.transitions + c, LANES))
 
