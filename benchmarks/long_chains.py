@@ -29,7 +29,7 @@ CASES = {
 }
 ALPHA, GOALS, AROUND = 1e-3, (1e-2, 1e-3), (10, 100, 300)
 FORMATS = {
-    "case": "11s", "store": "6s", "threads": "7d", "goal": "6g", "status": "10s",
+    "case": "11s", "store": "6s", "threads": "7d", "goal": "6.3f", "status": "10s",
     "passes": "6.0f", "cpu": "6.1f", "at_10": "6.1f", "at_100": "6.1f",
     "at_300": "6.1f", "state_mb": "8.1f", "data_mb": "7.1f",
 }  # fmt: skip
@@ -64,7 +64,7 @@ def measure(problem, engine, goal, seconds):
     for around in AROUND:  # the ten passes or so from there on
         first, last = np.searchsorted(epochs, [around, around + 10])
         row[f"at_{around}"] = np.nan
-        if last < len(epochs):
+        if last < len(epochs) and first < last:
             made = epochs[last] - epochs[first]
             row[f"at_{around}"] = 1e3 * (spent[last] - spent[first]) / made
     return row | {"goal": goal, "state_mb": result.state.nbytes / 1e6}
